@@ -1,0 +1,1 @@
+"""Podium and its peers on the same work in one run."""

@@ -1,0 +1,1 @@
+"""Our stores, buses and object stores: one folder, one extra, one dependency each."""

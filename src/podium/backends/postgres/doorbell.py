@@ -1,0 +1,107 @@
+"""Bells between processes: NOTIFY after the commit, LISTEN on a connection of its own.
+
+A NOTIFY inside a transaction makes commits queue behind one another, so it goes in a statement of
+its own, afterwards: the first at once, then at most one per few milliseconds, with all channels
+that rang meanwhile. If the process dies in between, or the connection is lost, a ring is lost;
+whoever waits looks once in a while anyway. After a reconnect everybody is woken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from podium.kernel.bell import Bell
+from podium.kernel.telemetry import logger
+
+CHANNEL = "podium"
+PAUSE_SECONDS = 0.005
+RECONNECT_SECONDS = 0.5
+CHANNELS_PER_NOTIFY = 50
+"""A payload holds 8,000 bytes; a channel's name at most 260."""
+PAYLOAD_BYTES_MAX = 7_900
+
+log = logger(__name__)
+
+
+class Doorbell:
+    def __init__(self, url: str, pool: AsyncConnectionPool[Any], bell: Bell, sender: str) -> None:
+        self._url = url
+        self._pool = pool
+        self._bell = bell
+        self._sender = sender
+        self._rung: dict[str, int | None] = {}
+        self._something_rung = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listening = asyncio.Event()
+
+    async def open(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._listen(), name="podium-listen"),
+            asyncio.create_task(self._notify(), name="podium-notify"),
+        ]
+        await self._listening.wait()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def ring(self, rung: Sequence[tuple[str, int | None]]) -> None:
+        """Here at once; elsewhere as soon as a NOTIFY goes out."""
+        for channel, hint in rung:
+            self._bell.ring(channel, hint)
+            known = self._rung.get(channel, hint)
+            self._rung[channel] = hint if known is None or hint is None else min(known, hint)
+        if rung:
+            self._something_rung.set()
+
+    async def _notify(self) -> None:
+        while True:
+            await self._something_rung.wait()
+            self._something_rung.clear()
+            rung, self._rung = list(self._rung.items()), {}
+            try:
+                await self._send(rung)
+            except (psycopg.Error, PoolTimeout) as error:
+                log.warning("a bell did not reach the others", extra={"error": str(error)})
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _send(self, rung: list[tuple[str, int | None]]) -> None:
+        for start in range(0, len(rung), CHANNELS_PER_NOTIFY):
+            part = rung[start : start + CHANNELS_PER_NOTIFY]
+            payload = orjson.dumps([self._sender, part]).decode()
+            if len(payload.encode()) > PAYLOAD_BYTES_MAX:
+                # Too many long names to tell: "look everywhere".
+                payload = orjson.dumps([self._sender, []]).decode()
+            async with self._pool.connection() as connection:
+                await connection.execute("select pg_notify(%s, %s)", (CHANNEL, payload))
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True, application_name="podium-listen"
+                ) as connection:
+                    await connection.execute(f"listen {CHANNEL}")
+                    self._listening.set()
+                    self._bell.ring_all()
+                    async for notice in connection.notifies():
+                        self._hear(notice.payload)
+            except psycopg.Error as error:
+                log.warning("the bell line is down", extra={"error": str(error)})
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _hear(self, payload: str) -> None:
+        sender, rung = orjson.loads(payload)
+        if sender == self._sender:
+            return
+        if not rung:
+            self._bell.ring_all()
+        for channel, hint in rung:
+            self._bell.ring(channel, hint)

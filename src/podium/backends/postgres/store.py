@@ -1,0 +1,221 @@
+"""The distributed store: many processes, one PostgreSQL.
+
+A body is awaited on a pooled connection, under READ COMMITTED, and run again when PostgreSQL chose
+it to give way (deadlock, serialization) or when the connection was lost before the commit.
+
+The hard case is a connection lost *while* committing: it may have happened. So each write first
+inserts a key of its own into `podium_commits`, in the same round trip as BEGIN. When the answer to
+COMMIT is lost, the body is run again under that same key: if the first commit happened the key is
+there, and the result of the first run is the answer; if it did not, the second run is the only one;
+if nobody knows yet, the insert waits for the first transaction to end. (See the decision record.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, ParamSpec, TypeVar, cast
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from podium.backends.postgres.doorbell import Doorbell
+from podium.backends.postgres.tx import RERUN, Connection, PostgresTx, translated
+from podium.kernel.bell import Bell
+from podium.kernel.clock import Clock
+from podium.kernel.errors import CommitUnknown, Unavailable
+from podium.kernel.ids import Ulids
+from podium.kernel.queries import Queries
+from podium.kernel.store import Body
+from podium.kernel.telemetry import Metrics, logger
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+PATIENCE_SECONDS = 10.0
+"""How long a write looks for a database that is away before it gives up."""
+PAUSE_SECONDS_MAX = 1.0
+STATEMENT_SECONDS_MAX = 30
+LOCK_SECONDS_MAX = 5
+IDLE_IN_TRANSACTION_SECONDS_MAX = 30
+TRANSACTION_SECONDS_MAX = 60
+
+log = logger(__name__)
+
+
+class KeyKnown(Exception):
+    """This write's key is in the database: its first commit did happen."""
+
+
+class PostgresStore:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        queries: Queries,
+        rng: random.Random,
+        metrics: Metrics | None = None,
+        connections_max: int = 10,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.queries = queries
+        self.bell = Bell()
+        self.clock_offset_seconds = 0.0
+        """Added to the database's clock for this store's transactions. Only tests set it."""
+        self._clock = clock
+        self._rng = rng
+        self._keys = Ulids(clock, rng)
+        self._metrics = metrics or Metrics()
+        self._patience_seconds = patience_seconds
+        self._pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=connections_max,
+            open=False,
+            kwargs={"autocommit": True, "application_name": "podium"},
+            configure=_configure,
+            reset=_reset,
+            timeout=patience_seconds,
+            reconnect_timeout=patience_seconds,
+            name="podium",
+        )
+        self._doorbell = Doorbell(url, self._pool, self.bell, self._keys.new())
+
+    async def open(self) -> None:
+        try:
+            await self._pool.open(wait=True, timeout=self._patience_seconds)
+        except GONE as error:
+            await self._pool.close()
+            raise Unavailable(f"PostgreSQL does not answer: {error}", cause="connect") from error
+        await self._doorbell.open()
+
+    async def close(self) -> None:
+        await self._doorbell.close()
+        await self._pool.close()
+
+    async def write(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        attempt = Attempt(self._keys.new(), self._clock.monotonic())
+        while True:
+            try:
+                result, rung = await self._run(attempt, body, args, kwargs)
+            except KeyKnown:
+                result, rung = attempt.remembered
+            except RERUN as error:
+                await self._pause(attempt, error)
+                continue
+            except GONE as error:
+                await self._pause(attempt, error)
+                continue
+            self._metrics.store_bodies.inc()
+            self._doorbell.ring(rung)
+            return cast(R, result)
+
+    async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        attempt = Attempt("", self._clock.monotonic())
+        while True:
+            try:
+                async with self._pool.connection() as connection:
+                    await connection.execute(
+                        self._begin("begin isolation level repeatable read read only")
+                    )
+                    result = await body(PostgresTx(connection, self.queries), *args, **kwargs)
+                    await connection.execute("commit")
+                    return result
+            except (*RERUN, *GONE) as error:
+                await self._pause(attempt, error)
+
+    async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.read(body, *args, **kwargs)
+
+    async def _run(
+        self,
+        attempt: Attempt,
+        body: Body[P, R],
+        args: Any,
+        kwargs: Any,
+    ) -> tuple[R, list[tuple[str, int | None]]]:
+        async with self._pool.connection() as connection:
+            await self._begin_write(connection, attempt)
+            tx = PostgresTx(connection, self.queries)
+            result = await body(tx, *args, **kwargs)
+            attempt.remembered = (result, tx.rung)
+            attempt.committing = True
+            began = self._clock.monotonic()
+            await connection.execute("commit")
+            self._metrics.store_commit_seconds.observe(self._clock.monotonic() - began)
+            self._metrics.store_commits.inc()
+            return result, tx.rung
+
+    async def _begin_write(self, connection: Connection, attempt: Attempt) -> None:
+        # Our own key, 26 letters and digits: nothing to quote. One round trip for all of it.
+        begin = self._begin("begin")
+        try:
+            await connection.execute(
+                f"{begin}; insert into podium_commits (key) values ('{attempt.key}')".encode()
+            )
+        except psycopg.errors.UniqueViolation as error:
+            raise KeyKnown from error
+        except psycopg.errors.UndefinedTable:
+            # Before the first migration there is no such table, and nothing to protect.
+            await connection.execute("rollback")
+            await connection.execute(begin.encode())
+
+    def _begin(self, begin: str) -> str:
+        if not self.clock_offset_seconds:
+            return begin
+        return f"{begin}; set local podium.clock_offset = '{self.clock_offset_seconds:f} seconds'"
+
+    async def _pause(self, attempt: Attempt, error: Exception) -> None:
+        """Wait before the next try, or give up: then say honestly whether it may have happened."""
+        attempt.tries += 1
+        self._metrics.store_reruns.labels(cause=type(error).__name__).inc()
+        waited = self._clock.monotonic() - attempt.since
+        if waited > self._patience_seconds:
+            self._metrics.store_unavailable.labels(cause=type(error).__name__).inc()
+            if attempt.committing:
+                raise CommitUnknown(
+                    "the connection was lost while committing and PostgreSQL did not come back",
+                    cause=type(error).__name__,
+                ) from error
+            raise Unavailable(
+                f"PostgreSQL does not answer: {error}", cause=type(error).__name__
+            ) from error
+        longest = min(PAUSE_SECONDS_MAX, 0.01 * 2 ** min(attempt.tries, 10))
+        await asyncio.sleep(longest * self._rng.uniform(0.5, 1.0))
+
+
+class Attempt:
+    """One write and what is known of it, over all its tries."""
+
+    def __init__(self, key: str, since: float) -> None:
+        self.key = key
+        self.since = since
+        self.tries = 0
+        self.committing = False
+        self.remembered: Any = None
+
+
+async def _configure(connection: Connection) -> None:
+    """Nothing of ours may hang: not a statement, not a lock, not a forgotten transaction."""
+    settings = {
+        "statement_timeout": f"{STATEMENT_SECONDS_MAX}s",
+        "lock_timeout": f"{LOCK_SECONDS_MAX}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS_MAX}s",
+        "timezone": "UTC",
+        "jit": "off",
+    }
+    if connection.info.server_version >= 170_000:
+        settings["transaction_timeout"] = f"{TRANSACTION_SECONDS_MAX}s"
+    for name, value in settings.items():
+        await connection.execute("select set_config(%s, %s, false)", (name, value))
+
+
+async def _reset(connection: Connection) -> None:
+    """A body that raised leaves its transaction open; the next borrower gets a clean connection."""
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        await connection.rollback()
+
+
+__all__ = ["PostgresStore", "translated"]

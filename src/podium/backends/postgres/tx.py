@@ -1,0 +1,82 @@
+"""A transaction on PostgreSQL: named queries in, named tuples out, errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from podium.kernel.errors import ConstraintViolated, Invalid, Unavailable
+from podium.kernel.queries import Queries, Query
+from podium.kernel.store import Row
+
+Connection = psycopg.AsyncConnection[Any]
+
+RERUN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+"""The database chose this transaction to give way; the same body will do."""
+
+TIMEOUT = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+
+
+class PostgresTx:
+    def __init__(self, connection: Connection, queries: Queries) -> None:
+        self._connection = connection
+        self._queries = queries
+        self.rung: list[tuple[str, int | None]] = []
+
+    async def rows(self, query: str, /, **params: Any) -> list[Row]:
+        known = self._queries[query]
+        bound = bind(known, params)
+        cursor = self._connection.cursor(row_factory=namedtuple_row)
+        try:
+            await cursor.execute(known.text.encode(), bound)
+            return await cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translated(query, error) from error
+        except UnicodeEncodeError as error:
+            raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
+
+    async def script(self, text: str) -> None:
+        try:
+            # A migration may take longer than a query, but must not wait long for a lock.
+            await self._connection.execute("set local statement_timeout = 0")
+            await self._connection.execute(text.encode())
+        except psycopg.Error as error:
+            raise translated("script", error) from error
+
+    def ring(self, channel: str, hint: int | None = None) -> None:
+        self.rung.append((channel, hint))
+
+
+def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as PostgreSQL takes them: lists as one JSON text of objects."""
+    if params.keys() != query.parameters:
+        raise TypeError(f"{query.name} takes {sorted(query.parameters)}, got {sorted(params)}")
+    for name, columns in query.lists.items():
+        params[name] = _list(query, columns, params[name])
+    return params
+
+
+def _list(query: Query, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> str:
+    try:
+        return orjson.dumps([dict(zip(columns, row, strict=True)) for row in rows]).decode()
+    except TypeError as error:
+        raise Invalid(f"{query.name}: a row cannot be stored: {error}") from None
+
+
+def translated(query: str, error: psycopg.Error) -> Exception:
+    """The error in the kernel's words; what the store handles itself goes through unchanged."""
+    if isinstance(error, RERUN):
+        return error
+    if isinstance(error, psycopg.IntegrityError):
+        return ConstraintViolated(f"{query}: {error.diag.message_primary}")
+    if isinstance(error, TIMEOUT):
+        return Unavailable(f"{query} took too long: {error}", cause=type(error).__name__)
+    if isinstance(error, psycopg.errors.RaiseException):
+        return ConstraintViolated(f"{query}: {error.diag.message_primary}")
+    if isinstance(error, psycopg.DataError):
+        return Invalid(f"{query}: {error}")
+    return error

@@ -1,0 +1,45 @@
+"""One engine per file: a second one is refused, and told who has it.
+
+SQLite itself would let both in and make them wait for each other; but each would sweep, count and
+wake as if it were alone. The lock belongs to the process and goes with it, also on kill -9.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from podium.kernel.errors import StoreHeld, Unavailable
+
+
+class FileLock:
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._path = database.with_name(database.name + ".lock")
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"{self._path} cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
+            os.close(descriptor)
+            raise StoreHeld(
+                f"{self._database} is in use by {holder}; stop that one first, "
+                "or give this one another file",
+                holder=holder,
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,321 @@
+"""The embedded store: one file, one writer, many bodies per commit.
+
+Bodies are driven inline on the event loop: there is no thread between a caller and the database,
+so simulation and production are one path. Writers queue here, in order. A round takes what has
+gathered, runs each body in a savepoint, commits them together and answers all of them; a body that
+fails is rolled back alone. While the disk syncs, the next round gathers. That is the whole of
+group commit: nobody waits for a timer.
+
+    write ─► waiting ─► round: begin, (savepoint, body, release)*, commit ─► answers, bells
+
+If the disk refuses a commit, nothing of the round is acknowledged. After an I/O error nothing is
+until a full checkpoint has been written and synced: a page that the kernel once failed to write
+may be marked clean, and would never be written again (see the decision record on failed syncs).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import apsw
+
+from podium.backends.sqlite.connection import connect, restart_log
+from podium.backends.sqlite.lock import FileLock
+from podium.backends.sqlite.tx import UNAVAILABLE_ERRORS, SQLiteTx, unavailable
+from podium.kernel.bell import Bell
+from podium.kernel.clock import Clock
+from podium.kernel.errors import PodiumError, Unavailable
+from podium.kernel.queries import Queries
+from podium.kernel.store import Body
+from podium.kernel.telemetry import Metrics, logger
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MEMORY = ":memory:"
+BODIES_PER_COMMIT = 64
+ROUND_SECONDS_MAX = 0.002
+"""A round that runs longer commits with what it has, so that the first caller is not kept."""
+SLOW_COMMIT_SECONDS = 0.002
+"""Where the disk takes longer than this, commits move to a thread and the loop stays free."""
+BUSY_SECONDS_MAX = 5.0
+BUSY_PAUSE_SECONDS = 0.02
+
+log = logger(__name__)
+
+
+class Write(NamedTuple):
+    body: Body[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    answer: asyncio.Future[Any]
+    since: float
+
+
+Ran = list[tuple[Write, Any, BaseException | None]]
+"""What a round has run: each write with its result, or with the error of its own body."""
+
+
+class SQLiteStore:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock,
+        queries: Queries,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.queries = queries
+        self.bell = Bell()
+        self._path = str(path)
+        self._clock = clock
+        self._metrics = metrics or Metrics()
+        self._lock = FileLock(Path(path)) if self._path != MEMORY else None
+        self._writer: apsw.Connection | None = None
+        self._reader: apsw.Connection | None = None
+        self._waiting: deque[Write] = deque()
+        self._round_due = False
+        self._wounded = False
+        self._commit_seconds = 0.0
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="podium-sqlite")
+        # Rounds belong to the store, not to the caller that happened to begin one.
+        self._context = contextvars.Context()
+
+    async def open(self) -> None:
+        if self._lock:
+            self._lock.take()
+        try:
+            self._writer = connect(self._path, self._clock)
+            self._write_tx = SQLiteTx(self._writer, self.queries)
+            # A database in memory belongs to one connection; its reads run between the rounds.
+            self._reader = self._writer if not self._lock else connect(self._path, self._clock)
+            self._read_tx = SQLiteTx(self._reader, self.queries)
+        except UNAVAILABLE_ERRORS as error:
+            await self.close()
+            raise unavailable(error) from error
+
+    async def close(self) -> None:
+        while self._waiting or self._round_due:
+            await asyncio.sleep(0)
+        self._threads.shutdown(wait=True)
+        for db in {id(db): db for db in (self._reader, self._writer) if db}.values():
+            db.close()
+        self._writer = self._reader = None
+        if self._lock:
+            self._lock.release()
+
+    async def write(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._writer is None:
+            raise Unavailable("the store is not open")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[R] = loop.create_future()
+        self._waiting.append(Write(body, args, kwargs, answer, self._clock.monotonic()))
+        if not self._round_due:
+            self._round_due = True
+            loop.call_soon(self._round, context=self._context)
+        return await answer
+
+    async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._reader is None:
+            raise Unavailable("the store is not open")
+        return _snapshot(self._reader, self._read_tx, body, args, kwargs)
+
+    async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not self._lock:
+            return await self.read(body, *args, **kwargs)
+
+        def read() -> R:
+            db = connect(self._path, self._clock)
+            try:
+                return _snapshot(db, SQLiteTx(db, self.queries), body, args, kwargs)
+            finally:
+                db.close()
+
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, read)
+
+    # One round -------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        """Begin, run what is waiting, commit; then answer, or go on when the disk has answered."""
+        db = self._writer
+        assert db is not None, "a round on a closed store"
+        try:
+            self._begin(db)
+        except apsw.BusyError as error:
+            return self._wait_for_lock(unavailable(error))
+        except UNAVAILABLE_ERRORS as error:
+            return self._end_round(self._take_waiting(), self._refusal(error))
+        try:
+            ran = self._run_bodies(db)
+        except UNAVAILABLE_ERRORS as error:
+            return self._give_up(db, [], error)
+        if not db.in_transaction:
+            # SQLite rolled everything back by itself: a full disk, an I/O error, no memory.
+            return self._end_round(ran, Unavailable("the transaction was lost; nothing was stored"))
+        if self._commit_seconds > SLOW_COMMIT_SECONDS and self._lock:
+            return self._commit_in_thread(db, ran)
+        began = self._clock.monotonic()
+        try:
+            db.execute("commit")
+        except UNAVAILABLE_ERRORS as error:
+            return self._give_up(db, ran, error)
+        self._note_commit(self._clock.monotonic() - began)
+        self._end_round(ran, None)
+
+    def _begin(self, db: apsw.Connection) -> None:
+        if self._wounded:
+            restart_log(db)
+            self._wounded = False
+            log.warning("the disk takes writes again")
+        db.execute("begin immediate")
+
+    def _run_bodies(self, db: apsw.Connection) -> Ran:
+        ran: Ran = []
+        until = self._clock.monotonic() + ROUND_SECONDS_MAX
+        while self._waiting and len(ran) < BODIES_PER_COMMIT:
+            write = self._waiting.popleft()
+            if write.answer.cancelled():
+                continue
+            ran.append(self._run_body(db, write))
+            if not db.in_transaction or self._clock.monotonic() > until:
+                break
+        return ran
+
+    def _run_body(
+        self, db: apsw.Connection, write: Write
+    ) -> tuple[Write, Any, BaseException | None]:
+        rung = len(self._write_tx.rung)
+        db.execute("savepoint body")
+        try:
+            result = drive(write.body(self._write_tx, *write.args, **write.kwargs))
+        except Exception as error:
+            del self._write_tx.rung[rung:]
+            if db.in_transaction:
+                db.execute("rollback to body; release body")
+            return write, None, error
+        db.execute("release body")
+        return write, result, None
+
+    def _commit_in_thread(self, db: apsw.Connection, ran: Ran) -> None:
+        def commit() -> float:
+            began = self._clock.monotonic()
+            db.execute("commit")
+            return self._clock.monotonic() - began
+
+        def committed(future: asyncio.Future[float]) -> None:
+            error = future.exception()
+            if error is None:
+                self._note_commit(future.result())
+                self._end_round(ran, None)
+            elif isinstance(error, UNAVAILABLE_ERRORS):
+                self._give_up(db, ran, error)
+            else:
+                self._end_round(ran, error)
+
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._threads, commit)
+        future.add_done_callback(committed, context=self._context)
+
+    def _note_commit(self, seconds: float) -> None:
+        self._commit_seconds += (seconds - self._commit_seconds) / 16
+        self._metrics.store_commit_seconds.observe(seconds)
+        self._metrics.store_commits.inc()
+
+    def _give_up(
+        self,
+        db: apsw.Connection,
+        ran: Ran,
+        error: apsw.Error,
+    ) -> None:
+        if db.in_transaction:
+            db.execute("rollback")
+        self._end_round(ran, self._refusal(error))
+
+    def _refusal(self, error: apsw.Error) -> Unavailable:
+        if isinstance(error, apsw.IOError) and not self._wounded:
+            self._wounded = True
+            log.error("the disk failed; no write is taken until it syncs again", exc_info=error)
+        refusal = unavailable(error)
+        self._metrics.store_unavailable.labels(cause=refusal.details["cause"]).inc()
+        return refusal
+
+    def _wait_for_lock(self, error: Unavailable) -> None:
+        """Another program has the file. The loop must not wait inside SQLite: try again soon."""
+        now = self._clock.monotonic()
+        late = [w for w in self._waiting if now - w.since > BUSY_SECONDS_MAX]
+        for write in late:
+            self._waiting.remove(write)
+            _fail(write, error)
+        if self._waiting:
+            loop = asyncio.get_running_loop()
+            loop.call_later(BUSY_PAUSE_SECONDS, self._round, context=self._context)
+        else:
+            self._round_due = False
+
+    def _take_waiting(self) -> Ran:
+        taken = [(write, None, None) for write in self._waiting]
+        self._waiting.clear()
+        return cast(Ran, taken)
+
+    def _end_round(
+        self,
+        ran: Ran,
+        error: BaseException | None,
+    ) -> None:
+        rung, self._write_tx.rung = self._write_tx.rung, []
+        for write, result, own_error in ran:
+            if own_error is not None and (error is None or isinstance(own_error, PodiumError)):
+                _fail(write, own_error)
+            elif error is not None:
+                _fail(write, error)
+            elif not write.answer.done():
+                write.answer.set_result(result)
+        if error is None:
+            self._metrics.store_bodies.inc(len(ran))
+            for channel, hint in rung:
+                self.bell.ring(channel, hint)
+        self._round_due = bool(self._waiting)
+        if self._round_due:
+            asyncio.get_running_loop().call_soon(self._round, context=self._context)
+
+
+def drive(body: Any) -> Any:
+    """Run a body to its end without a loop. It awaits only `tx`, which never gives up control."""
+    coroutine = cast(Coroutine[Any, Any, Any], body)
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise RuntimeError(f"{coroutine!r} awaited something that is not tx")
+
+
+def _snapshot(
+    db: apsw.Connection,
+    tx: SQLiteTx,
+    body: Body[P, R],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> R:
+    try:
+        db.execute("begin")
+    except UNAVAILABLE_ERRORS as error:
+        raise unavailable(error) from error
+    try:
+        return cast(R, drive(body(tx, *args, **kwargs)))
+    finally:
+        tx.rung.clear()
+        if db.in_transaction:
+            db.execute("rollback")
+
+
+def _fail(write: Write, error: BaseException) -> None:
+    if not write.answer.done():
+        write.answer.set_exception(error)

@@ -1,0 +1,1 @@
+"""The words: the five contracts as models, enums and error codes. Imports nothing of ours."""

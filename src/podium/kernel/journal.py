@@ -1,0 +1,110 @@
+"""The journal: everything leaves a trace, in the transaction that did it.
+
+Each transition of an aggregate (a run, a batch, a job, a work item) is one line with actor, epoch
+and reason. Lines of one aggregate are read in order; all lines can be followed live, in the order
+in which they were committed: a follower never sees a line appear behind one it has already read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from podium.kernel import payload
+from podium.kernel.store import Store, Tx
+
+CHANNEL = "journal"
+SAFETY_POLL_SECONDS = 1.0
+
+
+class Event(NamedTuple):
+    kind: str
+    aggregate_id: str
+    event: str
+    actor: str | None = None
+    epoch: int | None = None
+    reason: str | None = None
+    data: Any = None
+
+
+class Position(NamedTuple):
+    """A place between two lines. The start of the journal is Position()."""
+
+    tx: int = 0
+    seq: int = 0
+
+
+class Line(NamedTuple):
+    seq: int
+    happened_at: datetime
+    kind: str
+    aggregate_id: str
+    event: str
+    actor: str | None
+    epoch: int | None
+    reason: str | None
+    data: str | None
+    tx: int
+
+    @property
+    def position(self) -> Position:
+        return Position(self.tx, self.seq)
+
+
+async def append(tx: Tx, events: Sequence[Event]) -> None:
+    """Write lines in the caller's transaction: they are there if and only if its change is."""
+    if not events:
+        return
+    rows = [
+        event
+        if event.data is None
+        else event._replace(data=payload.dumps(event.data, field="data"))
+        for event in events
+    ]
+    await tx.rows("journal.append", events=rows)
+    tx.ring(CHANNEL)
+
+
+async def read(
+    tx: Tx, kind: str, aggregate_id: str, *, after: Position = Position(), n: int = 1_000
+) -> list[Line]:
+    """The lines of one aggregate, in order."""
+    rows = await tx.rows(
+        "journal.of", kind=kind, aggregate_id=aggregate_id, after_seq=after.seq, n=n
+    )
+    return [Line(*row) for row in rows]
+
+
+async def tail(tx: Tx, *, after: Position = Position(), n: int = 1_000) -> list[Line]:
+    """The next lines of all, in the order of their commits."""
+    rows = await tx.rows("journal.tail", after_tx=after.tx, after_seq=after.seq, n=n)
+    return [Line(*row) for row in rows]
+
+
+async def end(tx: Tx) -> Position:
+    """Where a follower begins that wants only what comes from now on."""
+    row = (await tx.rows("journal.end"))[0]
+    return Position(row.tx, row.seq)
+
+
+async def follow(
+    store: Store, *, after: Position = Position(), n: int = 1_000
+) -> AsyncIterator[Line]:
+    """All lines from `after` on, for ever: woken by each commit, and looking once a second anyway."""
+    listener = store.bell.listen(CHANNEL)
+    try:
+        while True:
+            lines = await store.read(tail, after=after, n=n)
+            for line in lines:
+                yield line
+                after = line.position
+            if len(lines) < n:
+                await listener.wait(SAFETY_POLL_SECONDS)
+    finally:
+        listener.close()
+
+
+async def prune(tx: Tx, *, keep_seconds: float, n: int = 2_000) -> int:
+    """Forget what is older, a bounded piece at a time."""
+    return len(await tx.rows("journal.prune", keep_seconds=keep_seconds, n=n))

@@ -1,0 +1,11 @@
+-- create --
+create table if not exists podium_migrations (
+    room       text not null,
+    number     int  not null,
+    name       text not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    primary key (room, number));
+
+-- lock --
+-- Held until the transaction ends. The number is "podium" in ASCII.
+select pg_advisory_xact_lock(123661689944429) as locked;

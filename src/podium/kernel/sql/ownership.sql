@@ -1,0 +1,49 @@
+-- One owner at a time, for tables that have an id, an owner, an epoch, a heartbeat and a wake_at.
+-- The words in braces are filled in per table. An owned row's wake_at is the end of its ownership,
+-- so what is new, what is due and what is orphaned are found by one question.
+
+-- take --
+update {table}
+   set {owner} = :owner, {epoch} = {epoch} + 1, {heartbeat} = podium_now(),
+       wake_at = podium_now() + seconds(:orphan_seconds)
+ where {id} in (select {id} from {table}
+                 where wake_at <= podium_now()
+                 order by wake_at
+                 limit :n
+                   for update skip locked)
+returning {id} as id, {epoch} as epoch;
+
+-- heartbeat --
+update {table}
+   set {heartbeat} = podium_now(), wake_at = podium_now() + seconds(:orphan_seconds)
+ where {owner} = :owner and wake_at is not null
+returning {id} as id, {epoch} as epoch;
+
+-- gate --
+-- Held until the transaction ends: who passes writes alone.
+select t.{id} as id
+  from :runs(id text, epoch int) i cross join {table} t
+ where t.{id} = i.id and t.{owner} = :owner and t.{epoch} = i.epoch and t.wake_at is not null
+ order by t.{id}
+   for update of t;
+
+-- release --
+-- Nothing moves in it for a while: nobody needs to own it until then.
+update {table} as t
+   set {owner} = null, {heartbeat} = null, wake_at = podium_now() + seconds(i.wake_seconds)
+  from :runs(id text, epoch int, wake_seconds real) i
+ where t.{id} = i.id and t.{owner} = :owner and t.{epoch} = i.epoch and t.wake_at is not null
+returning t.{id} as id;
+
+-- takeover --
+-- Whatever the owner was about to write is refused from here on, and somebody looks at once.
+update {table}
+   set {owner} = null, {epoch} = {epoch} + 1, {heartbeat} = null, wake_at = podium_now()
+ where {id} in (select t.{id} from :ids(id text) i cross join {table} t
+                 where t.{id} = i.id and t.wake_at is not null
+                 order by t.{id}
+                   for update of t)
+returning {id} as id, {epoch} as epoch;
+
+-- audit_overdue --
+select count(*) as count from {table} where wake_at < podium_now() - seconds(:grace_seconds);

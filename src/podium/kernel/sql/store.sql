@@ -1,0 +1,4 @@
+-- What every store is asked about itself.
+
+-- now --
+select podium_now() as now_at;

@@ -1,0 +1,107 @@
+"""Every metric there is, and the shape of a log line.
+
+A metric is declared here and nowhere else, so that the reference page and the dashboard cannot
+know fewer than the program. A log line is one JSON object: a fixed text that can be searched for,
+and the facts as fields.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SECONDS_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    """One registry per process. Tests make their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.store_commits = Counter(
+            "podium_store_commits", "Transactions committed to disk", registry=self.registry
+        )
+        self.store_bodies = Counter(
+            "podium_store_bodies", "Transaction bodies that were committed", registry=self.registry
+        )
+        self.store_reruns = Counter(
+            "podium_store_reruns",
+            "Bodies run again, by cause",
+            ["cause"],
+            registry=self.registry,
+        )
+        self.store_commit_seconds = Histogram(
+            "podium_store_commit_seconds",
+            "Time of one commit, the disk included",
+            buckets=SECONDS_BUCKETS,
+            registry=self.registry,
+        )
+        self.store_unavailable = Counter(
+            "podium_store_unavailable",
+            "Writes refused because the store could not take them, by cause",
+            ["cause"],
+            registry=self.registry,
+        )
+        self.service_ticks = Counter(
+            "podium_service_ticks", "Rounds of a service", ["service"], registry=self.registry
+        )
+        self.service_failures = Counter(
+            "podium_service_failures",
+            "Rounds of a service that raised",
+            ["service"],
+            registry=self.registry,
+        )
+        self.swept = Counter(
+            "podium_swept", "Rows settled because they were due", ["due"], registry=self.registry
+        )
+        self.pruned = Counter(
+            "podium_pruned", "Rows removed by retention", ["what"], registry=self.registry
+        )
+        self.consumed = Counter(
+            "podium_consumed",
+            "Work items handled in this process, by queue and outcome",
+            ["queue", "outcome"],
+            registry=self.registry,
+        )
+        self.audit_violations = Gauge(
+            "podium_audit_violations",
+            "Rows that break a promise, by check. Must read 0",
+            ["check"],
+            registry=self.registry,
+        )
+
+
+def logger(name: str) -> logging.Logger:
+    return logging.getLogger(name)
+
+
+def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
+    """Send the log of this process to `stream`, a JSON object per line."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger("podium")
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    root.propagate = False
+
+
+class JsonLines(logging.Formatter):
+    STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {k: v for k, v in vars(record).items() if k not in self.STANDARD}
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **facts,
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,234 @@
+"""What becomes of an item: pure decisions, made on a row that the caller has locked."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from podium.kernel import payload
+from podium.kernel.errors import Invalid
+from podium.kernel.retry import DEFAULT, RetryPolicy
+from podium.kernel.work.machine import State
+from podium.kernel.work.model import NewItem, Verdict
+
+NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
+SECONDS_MAX = 10 * 366 * 86_400.0
+ERROR_CHARACTERS_MAX = 4_000
+
+
+class Held(Protocol):
+    """The columns of a locked row that a decision needs."""
+
+    id: str
+    epoch: int
+    state: str
+    attempts: int
+    attempts_max: int
+    retry: str | None
+    started_at: datetime | None
+    run_seconds_max: float | None
+    expire_at: datetime
+    now_at: datetime
+
+
+class PutBack(NamedTuple):
+    id: str
+    epoch: int
+    was: str
+    state: str
+    delay_seconds: float
+    refund: int
+    keeps_rank: int
+    error: str | None
+
+
+class Finish(NamedTuple):
+    id: str
+    epoch: int
+    alive: int
+    state: str
+    reason: str | None
+    error: str | None
+    result: str | None
+
+
+class NewRow(NamedTuple):
+    id: str
+    queue: str
+    state: str
+    n: int
+    delay_seconds: float
+    wake_seconds: float
+    priority: int
+    payload: str
+    properties: str | None
+    parent: str | None
+    dedupe_key: str | None
+    attempts_max: int
+    retry: str | None
+    lease_seconds: float
+    run_seconds_max: float | None
+    wait_seconds_max: float | None
+    ttl_seconds: float
+
+
+def new_row(item: NewItem, id: str, n: int) -> NewRow:
+    """The row of a new item; Invalid, naming the field, for what no store should keep."""
+    name("id", id)
+    name("queue", item.queue)
+    if item.parent is not None:
+        name("parent", item.parent)
+    if item.dedupe_key is not None:
+        name("dedupe_key", item.dedupe_key)
+    if item.priority not in PRIORITIES:
+        raise Invalid(f"priority is {item.priority!r}; it goes from 0 to 10", field="priority")
+    if not 1 <= item.attempts_max <= 10_000:
+        raise Invalid(
+            f"attempts_max is {item.attempts_max!r}; it goes from 1 to 10,000", field="attempts_max"
+        )
+    wait = item.wait_seconds_max
+    for field in ("delay_seconds", "ttl_seconds", "lease_seconds"):
+        seconds(field, getattr(item, field), zero=field == "delay_seconds")
+    for field in ("run_seconds_max", "wait_seconds_max"):
+        if getattr(item, field) is not None:
+            seconds(field, getattr(item, field))
+    delayed = item.delay_seconds > 0
+    patience = item.ttl_seconds if wait is None else min(wait, item.ttl_seconds)
+    properties = item.properties
+    return NewRow(
+        id=id,
+        queue=item.queue,
+        state=State.SCHEDULED if delayed else State.READY,
+        n=n,
+        delay_seconds=item.delay_seconds,
+        wake_seconds=item.delay_seconds if delayed else patience,
+        priority=item.priority,
+        payload=payload.dumps(item.payload),
+        properties=None if properties is None else payload.dumps(properties, field="properties"),
+        parent=item.parent,
+        dedupe_key=item.dedupe_key,
+        attempts_max=item.attempts_max,
+        retry=None if item.retry is None else item.retry.model_dump_json(),
+        lease_seconds=item.lease_seconds,
+        run_seconds_max=item.run_seconds_max,
+        wait_seconds_max=wait,
+        ttl_seconds=item.ttl_seconds,
+    )
+
+
+PRIORITIES = range(11)
+
+
+def name(field: str, value: object) -> None:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise Invalid(
+            f"{field} must be 1 to 255 characters without control characters", field=field
+        )
+
+
+def seconds(field: str, value: float, *, zero: bool = False) -> None:
+    number = isinstance(value, int | float) and math.isfinite(value)
+    if not number or value > SECONDS_MAX or value < 0 or (value == 0 and not zero):
+        least = "0" if zero else "more than 0"
+        raise Invalid(
+            f"{field} is {value!r}; it must be {least} and at most ten years", field=field
+        )
+
+
+def after_failure(
+    row: Held,
+    *,
+    error: str,
+    retryable: bool,
+    delay_seconds: float | None,
+    reason: str,
+    rng: random.Random,
+) -> PutBack | Finish:
+    """A start that ended badly: once more after a while, or a dead letter."""
+    if not retryable:
+        return bury(row, reason=f"{reason}_not_retryable", error=error)
+    if row.attempts >= row.attempts_max:
+        return bury(row, reason=f"{reason}_attempts_exhausted", error=error)
+    if delay_seconds is None:
+        delay_seconds = _policy(row).delay_seconds(max(row.attempts, 1), rng)
+    return PutBack(
+        id=row.id,
+        epoch=row.epoch,
+        was=row.state,
+        state=State.SCHEDULED if delay_seconds > 0 else State.READY,
+        delay_seconds=delay_seconds,
+        refund=0,
+        keeps_rank=0,
+        error=clipped(error),
+    )
+
+
+def after_release(row: Held) -> PutBack:
+    """Given back by its holder: nothing happened, so it keeps its place and its attempts."""
+    return PutBack(
+        id=row.id,
+        epoch=row.epoch,
+        was=row.state,
+        state=State.READY,
+        delay_seconds=0.0,
+        refund=1 if row.state == State.RUNNING else 0,
+        keeps_rank=1,
+        error=None,
+    )
+
+
+def when_due(row: Held, rng: random.Random) -> PutBack | Finish:
+    """`wake_at` has passed and nobody did anything about it."""
+    if row.state == State.READY:
+        expired = row.expire_at <= row.now_at
+        return bury(row, reason="expired" if expired else "waited_too_long", error=None)
+    if row.state == State.LEASED:
+        return after_release(row)
+    assert row.state == State.RUNNING, f"{row.id} is {row.state} and due"
+    over = ran_too_long(row)
+    return after_failure(
+        row,
+        error="ran longer than it may" if over else "its holder went silent",
+        retryable=True,
+        delay_seconds=None,
+        reason="run_timeout" if over else "lease_expired",
+        rng=rng,
+    )
+
+
+def ran_too_long(row: Held) -> bool:
+    if row.run_seconds_max is None or row.started_at is None:
+        return False
+    return row.started_at + timedelta(seconds=row.run_seconds_max) <= row.now_at
+
+
+def bury(row: Held, *, reason: str, error: str | None) -> Finish:
+    return Finish(row.id, row.epoch, 0, State.DEAD, reason, clipped(error), None)
+
+
+def why_refused(asked: int, state: str | None, epoch: int | None, finished: str | None) -> Verdict:
+    """What to tell a holder whose write changed nothing."""
+    if finished is not None:
+        return Verdict(finished)
+    if state is None or epoch is None:
+        return Verdict.UNKNOWN
+    if epoch != asked:
+        return Verdict.SUPERSEDED
+    if state in (State.LEASED, State.RUNNING):
+        return Verdict.EXPIRED
+    return Verdict.NOT_HELD
+
+
+def clipped(error: str | None) -> str | None:
+    """An error text that any store can keep, cut where nobody reads on."""
+    if error is None:
+        return None
+    text = error.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
+    return text if len(text) <= ERROR_CHARACTERS_MAX else text[: ERROR_CHARACTERS_MAX - 1] + "…"
+
+
+def _policy(row: Held) -> RetryPolicy:
+    return DEFAULT if row.retry is None else RetryPolicy.model_validate_json(row.retry)

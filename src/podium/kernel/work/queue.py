@@ -1,0 +1,408 @@
+"""The operations on the queue, each a transaction body that takes and returns lists."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import TypeVar
+
+from podium.kernel import journal, payload
+from podium.kernel.clock import Clock
+from podium.kernel.errors import Invalid
+from podium.kernel.ids import Ulids
+from podium.kernel.store import ROWS_MAX, Row, Tx
+from podium.kernel.wake import SOON_SECONDS, SWEEP
+from podium.kernel.work import decide
+from podium.kernel.work.decide import Finish, Held, PutBack
+from podium.kernel.work.machine import State
+from podium.kernel.work.marks import Marks
+from podium.kernel.work.model import (
+    Claimed,
+    DeadLetter,
+    Done,
+    Enqueued,
+    Failure,
+    Lease,
+    Leased,
+    NewItem,
+    Offered,
+    Renewal,
+    Verdict,
+)
+
+Decision = PutBack | Finish
+R = TypeVar("R", PutBack, Finish)
+
+AGEING_SECONDS = 60.0
+"""How much sooner one step of priority goes: an item of priority 0 overtakes one of priority 10
+that came ten minutes later."""
+
+OFFER_SECONDS = 5.0
+
+
+class Work:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        ids: Ulids,
+        rng: random.Random,
+        ageing_seconds: float = AGEING_SECONDS,
+    ) -> None:
+        self._ids = ids
+        self._rng = rng
+        self._ageing_seconds = ageing_seconds
+        self.marks = Marks(clock)
+
+    # Putting in ------------------------------------------------------------------------------
+
+    async def enqueue(self, tx: Tx, items: Sequence[NewItem]) -> list[Enqueued]:
+        """Add items. One whose id or dedupe key is known is not added again, and says so."""
+        refuse_too_many(items)
+        rows = [decide.new_row(item, item.id or self._ids.new(), n) for n, item in enumerate(items)]
+        created = await tx.rows("work.enqueue", items=rows, ageing_seconds=self._ageing_seconds)
+        self.announce(tx, _ranks(rows, {row.id: row.rank for row in created}))
+        if any(0 < row.delay_seconds <= SOON_SECONDS for row in rows):
+            tx.ring(SWEEP)
+        # A list may name one id twice; only its first place is the one that was created.
+        new = {row.id for row in created}
+        answers = [Enqueued(row.id, row.id in new and not new.discard(row.id)) for row in rows]
+        return await self._name_duplicates(tx, rows, answers)
+
+    async def _name_duplicates(
+        self, tx: Tx, rows: list[decide.NewRow], answers: list[Enqueued]
+    ) -> list[Enqueued]:
+        keys = [
+            (row.dedupe_key,)
+            for row, answer in zip(rows, answers, strict=True)
+            if row.dedupe_key is not None and not answer.created
+        ]
+        if not keys:
+            return answers
+        known = await tx.rows("work.known_by_dedupe_key", keys=keys)
+        holders = {row.dedupe_key: row.id for row in known}
+        return [
+            answer if answer.created else Enqueued(holders.get(row.dedupe_key, row.id), False)
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+
+    # Taking out ------------------------------------------------------------------------------
+
+    async def claim(
+        self, tx: Tx, *, queue: str, holder: str, n: int = 1, start: bool = False
+    ) -> list[Claimed]:
+        """Lease up to `n` items, the most urgent first; `start` also begins them."""
+        decide.name("holder", holder)
+        refuse_count(n)
+        low = self.marks.low(queue)
+        rows = await self._claim_from(tx, low, queue=queue, holder=holder, n=n, start=start)
+        if not rows and low and self.marks.may_look_below(queue):
+            rows = await self._claim_from(tx, 0, queue=queue, holder=holder, n=n, start=start)
+        claimed = sorted((Claimed(*row) for row in rows), key=_by_rank)
+        self.marks.claimed(queue, claimed[-1].rank if claimed else None)
+        return claimed
+
+    async def _claim_from(
+        self, tx: Tx, low: int, *, queue: str, holder: str, n: int, start: bool
+    ) -> list[Row]:
+        with self.marks.looking(queue, low):
+            return await tx.rows(
+                "work.claim",
+                queue=queue,
+                holder=holder,
+                n=n,
+                low=low,
+                state=State.RUNNING if start else State.LEASED,
+                starts=int(start),
+            )
+
+    async def claim_ids(
+        self, tx: Tx, ids: Sequence[str], *, holder: str, start: bool = False
+    ) -> list[Claimed]:
+        """Lease these items, as far as nobody holds them. What is missing in the answer was lost."""
+        decide.name("holder", holder)
+        refuse_too_many(ids)
+        rows = await tx.rows(
+            "work.claim_ids",
+            ids=[(id,) for id in ids],
+            holder=holder,
+            state=State.RUNNING if start else State.LEASED,
+            starts=int(start),
+        )
+        return sorted((Claimed(*row) for row in rows), key=_by_rank)
+
+    async def offer(
+        self,
+        tx: Tx,
+        *,
+        queue: str,
+        holder: str,
+        n: int = 1,
+        hide_seconds: float = OFFER_SECONDS,
+        priority_min: int = 0,
+    ) -> list[Offered]:
+        """Show items to one poller and hide them from the others for a moment. Grants nothing."""
+        decide.name("holder", holder)
+        decide.seconds("hide_seconds", hide_seconds)
+        refuse_count(n)
+        rows = await tx.rows(
+            "work.offer",
+            queue=queue,
+            holder=holder,
+            n=n,
+            hide_seconds=hide_seconds,
+            priority_min=priority_min,
+        )
+        if rows:
+            tx.ring(SWEEP)
+        return sorted((Offered(*row) for row in rows), key=_by_rank)
+
+    # Holding ---------------------------------------------------------------------------------
+
+    async def start(self, tx: Tx, leases: Sequence[Leased]) -> list[Verdict]:
+        """Begin what is still current. Whoever does not get OK must not begin."""
+        rows = await tx.rows("work.start", leases=_leases(leases))
+        return await self._verdicts(tx, leases, _pairs(rows))
+
+    async def renew(
+        self, tx: Tx, leases: Sequence[Leased], *, seconds: float | None = None
+    ) -> list[Renewal]:
+        """Stay the holder for another `seconds` (by default the item's own lease)."""
+        if seconds is not None:
+            decide.seconds("seconds", seconds)
+        asked = [(lease.id, lease.epoch, seconds) for lease in leases]
+        refuse_too_many(asked)
+        rows = await tx.rows("work.renew", leases=asked)
+        renewed = {Lease(row.id, row.epoch): row.expires_at for row in rows}
+        verdicts = await self._verdicts(tx, leases, set(renewed))
+        return [
+            Renewal(verdict, renewed.get(Lease(lease.id, lease.epoch)))
+            for lease, verdict in zip(leases, verdicts, strict=True)
+        ]
+
+    async def complete(self, tx: Tx, done: Sequence[Done]) -> list[Verdict]:
+        """Success. Only the current holder of a running item, in time, gets OK."""
+        refuse_too_many(done)
+        rows = [
+            Finish(
+                lease.id,
+                lease.epoch,
+                1,
+                State.DONE,
+                None,
+                None,
+                None if result is None else payload.dumps(result, field="result"),
+            )
+            for lease, result in done
+        ]
+        leases = [lease for lease, _ in done]
+        return await self._verdicts(tx, leases, await _finish(tx, rows))
+
+    async def fail(self, tx: Tx, failures: Sequence[Failure]) -> list[Verdict]:
+        """A start that ended badly: it is tried again after its backoff, or becomes a dead letter."""
+        by_lease = {(f.lease.id, f.lease.epoch): f for f in failures}
+        leases = [failure.lease for failure in failures]
+
+        def decision(row: Held) -> Decision:
+            failure = by_lease[row.id, row.epoch]
+            return decide.after_failure(
+                row,
+                error=failure.error,
+                retryable=failure.retryable,
+                delay_seconds=failure.delay_seconds,
+                reason=failure.reason,
+                rng=self._rng,
+            )
+
+        return await self._settle_held(tx, leases, decision)
+
+    async def release(self, tx: Tx, leases: Sequence[Leased]) -> list[Verdict]:
+        """Give items back as if nothing had happened: same place in the line, attempt refunded."""
+        return await self._settle_held(tx, leases, decide.after_release)
+
+    async def _settle_held(
+        self, tx: Tx, leases: Sequence[Leased], decision: Callable[[Held], Decision]
+    ) -> list[Verdict]:
+        rows = await tx.rows("work.held", leases=_leases(leases))
+        settled = await self.settle(tx, [(row, decision(row)) for row in rows])
+        return await self._verdicts(tx, leases, settled)
+
+    async def settle(self, tx: Tx, decisions: Sequence[tuple[Held, Decision]]) -> set[Lease]:
+        """Write decisions about locked rows, journal the attempts that ended, and say which held."""
+        finished = await _finish(tx, [d for _, d in decisions if isinstance(d, Finish)])
+        put_back = await self._put_back(tx, [d for _, d in decisions if isinstance(d, PutBack)])
+        await journal.append(tx, _attempts_ended(decisions, put_back))
+        return finished | put_back
+
+    async def _put_back(self, tx: Tx, backs: Sequence[PutBack]) -> set[Lease]:
+        if not backs:
+            return set()
+        rows = await tx.rows(
+            "work.put_back", items=_once_each(backs), ageing_seconds=self._ageing_seconds
+        )
+        ready = {back.id for back in backs if back.state == State.READY}
+        self.announce(tx, [(row.queue, row.rank) for row in rows if row.id in ready])
+        if any(0 < back.delay_seconds <= SOON_SECONDS for back in backs):
+            tx.ring(SWEEP)
+        return _pairs(rows)
+
+    # Withdrawing -----------------------------------------------------------------------------
+
+    async def cancel(self, tx: Tx, ids: Sequence[str], *, reason: str) -> list[Verdict]:
+        """End items whatever they are doing. A running holder is told when it next renews."""
+        refuse_too_many(ids)
+        rows = await tx.rows("work.lock_ids", ids=[(id,) for id in ids])
+        gone = {lease.id for lease in await self._cancel(tx, rows, reason)}
+        missing = [Lease(id, 0) for id in ids if id not in gone]
+        why = dict(zip(missing, await self._verdicts(tx, missing, set()), strict=True))
+        return [Verdict.OK if id in gone else why[Lease(id, 0)] for id in ids]
+
+    async def cancel_children(
+        self, tx: Tx, parent: str, *, reason: str, unstarted_only: bool = False
+    ) -> list[str]:
+        """End what belongs to `parent`, at most ROWS_MAX at a time; ask again until none is left."""
+        rows = await tx.rows(
+            "work.lock_children", parent=parent, unstarted=int(unstarted_only), n=ROWS_MAX
+        )
+        return sorted(lease.id for lease in await self._cancel(tx, rows, reason))
+
+    async def _cancel(self, tx: Tx, rows: Iterable[Row], reason: str) -> set[Lease]:
+        why = decide.clipped(reason)
+        return await _finish(
+            tx,
+            [Finish(row.id, row.epoch, 0, State.CANCELLED, why, None, None) for row in rows],
+        )
+
+    # Dead letters ----------------------------------------------------------------------------
+
+    async def dead_letters(
+        self, tx: Tx, *, queue: str, n: int = 100, after: tuple[int, str] = (-1, "")
+    ) -> list[DeadLetter]:
+        """A page of dead letters, oldest first; `after` is (position, id) of the last one seen."""
+        refuse_count(n)
+        rows = await tx.rows(
+            "work.dead_letters", queue=queue, n=n, after_position=after[0], after_id=after[1]
+        )
+        return [DeadLetter(*row) for row in rows]
+
+    async def replay(self, tx: Tx, ids: Sequence[str], *, actor: str) -> list[bool]:
+        """Put dead letters back into their queues. True for each that was dead and now is ready."""
+        refuse_too_many(ids)
+        rows = await tx.rows(
+            "work.replay", ids=[(id,) for id in ids], ageing_seconds=self._ageing_seconds
+        )
+        back = {row.id for row in rows}
+        self.announce(tx, [(row.queue, 0) for row in rows])
+        events = [journal.Event("work", id, "replayed", actor=actor) for id in sorted(back)]
+        await journal.append(tx, events)
+        return [id in back for id in ids]
+
+    # Looking ---------------------------------------------------------------------------------
+
+    async def finished(self, tx: Tx, ids: Sequence[str]) -> list[Row]:
+        """What is over of these: state, result, reason, error, attempts."""
+        return await tx.rows("work.finished", ids=[(id,) for id in ids])
+
+    async def live(self, tx: Tx, ids: Sequence[str]) -> list[Row]:
+        """What is not over of these, with all that explains why it is where it is."""
+        return await tx.rows("work.live", ids=[(id,) for id in ids])
+
+    async def counts(self, tx: Tx) -> dict[tuple[str, str], int]:
+        """Items by queue and state, dead letters included. Reads the table: a `read_long`."""
+        live = {(row.queue, row.state): row.count for row in await tx.rows("work.counts")}
+        dead = await tx.rows("work.dead_letter_counts")
+        return live | {(row.queue, str(State.DEAD)): row.count for row in dead}
+
+    async def depth(self, tx: Tx, *, queue: str, at_most: int = 1_000) -> int:
+        """How many are ready, counted no further than `at_most`."""
+        count: int = (await tx.rows("work.depth", queue=queue, at_most=at_most))[0].count
+        return count
+
+    # -----------------------------------------------------------------------------------------
+
+    async def _verdicts(
+        self, tx: Tx, leases: Sequence[Leased], settled: set[Lease]
+    ) -> list[Verdict]:
+        refused = [
+            (lease.id, lease.epoch) for lease in leases if (lease.id, lease.epoch) not in settled
+        ]
+        if not refused:
+            return [Verdict.OK] * len(leases)
+        why = {
+            (row.id, row.asked): decide.why_refused(row.asked, row.state, row.epoch, row.finished)
+            for row in await tx.rows("work.explain", leases=refused)
+        }
+        return [why.get((lease.id, lease.epoch), Verdict.OK) for lease in leases]
+
+    def announce(self, tx: Tx, ready: Iterable[tuple[str, int]]) -> None:
+        """Wake who waits for these queues, telling the lowest rank that became ready in each."""
+        lowest: dict[str, int] = {}
+        for queue, rank in ready:
+            lowest[queue] = min(rank, lowest.get(queue, rank))
+        for queue, rank in lowest.items():
+            self.marks.lower(queue, rank)
+            tx.ring(channel(queue), rank)
+
+
+def channel(queue: str) -> str:
+    """The bell that rings when something became ready in `queue`."""
+    return f"work:{queue}"
+
+
+def refuse_too_many(items: Sequence[object]) -> None:
+    if len(items) > ROWS_MAX:
+        raise Invalid(
+            f"{len(items)} rows in one call; the most is {ROWS_MAX}: send them in chunks",
+            field="items",
+        )
+
+
+def refuse_count(n: int) -> None:
+    if not 1 <= n <= ROWS_MAX:
+        raise Invalid(f"n is {n}; it goes from 1 to {ROWS_MAX}", field="n")
+
+
+async def _finish(tx: Tx, ends: Sequence[Finish]) -> set[Lease]:
+    if not ends:
+        return set()
+    tx.ring(journal.CHANNEL)
+    return _pairs(await tx.rows("work.finish", items=_once_each(ends)))
+
+
+def _leases(leases: Sequence[Leased]) -> list[Lease]:
+    refuse_too_many(leases)
+    return sorted({Lease(lease.id, lease.epoch) for lease in leases})
+
+
+def _once_each(rows: Sequence[R]) -> list[R]:
+    """In the order of ids, so that two lists never lock each other's rows crosswise."""
+    return sorted({(row[0], row[1]): row for row in rows}.values(), key=itemgetter(0))
+
+
+def _pairs(rows: Iterable[Row]) -> set[Lease]:
+    return {Lease(row.id, row.epoch) for row in rows}
+
+
+def _by_rank(item: Claimed | Offered) -> int:
+    return item.rank
+
+
+def _ranks(rows: list[decide.NewRow], ranks: dict[str, int]) -> list[tuple[str, int]]:
+    return [(r.queue, ranks[r.id]) for r in rows if r.state == State.READY and r.id in ranks]
+
+
+def _attempts_ended(
+    decisions: Sequence[tuple[Held, Decision]], put_back: set[Lease]
+) -> list[journal.Event]:
+    """A start that failed ends an attempt; an item given back, or never begun, does not."""
+    return [
+        journal.Event(
+            "work", back.id, "retried", actor=row.holder, epoch=back.epoch, reason=back.error
+        )
+        for row, back in decisions
+        if isinstance(back, PutBack)
+        and (back.id, back.epoch) in put_back
+        and row.state == State.RUNNING
+        and not back.refund
+    ]

@@ -1,0 +1,1 @@
+"""One suite per kernel contract; each backend takes on all of them."""

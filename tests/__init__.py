@@ -1,0 +1,1 @@
+"""The tests: `unit` for one module, `conformance` for one contract on every backend."""
