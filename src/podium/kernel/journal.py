@@ -29,10 +29,13 @@ class Event(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place between two lines. The start of the journal is Position()."""
+    """A place between two lines."""
 
     tx: int = 0
     seq: int = 0
+
+
+START = Position()
 
 
 class Line(NamedTuple):
@@ -67,7 +70,7 @@ async def append(tx: Tx, events: Sequence[Event]) -> None:
 
 
 async def read(
-    tx: Tx, kind: str, aggregate_id: str, *, after: Position = Position(), n: int = 1_000
+    tx: Tx, kind: str, aggregate_id: str, *, after: Position = START, n: int = 1_000
 ) -> list[Line]:
     """The lines of one aggregate, in order."""
     rows = await tx.rows(
@@ -76,7 +79,7 @@ async def read(
     return [Line(*row) for row in rows]
 
 
-async def tail(tx: Tx, *, after: Position = Position(), n: int = 1_000) -> list[Line]:
+async def tail(tx: Tx, *, after: Position = START, n: int = 1_000) -> list[Line]:
     """The next lines of all, in the order of their commits."""
     rows = await tx.rows("journal.tail", after_tx=after.tx, after_seq=after.seq, n=n)
     return [Line(*row) for row in rows]
@@ -88,9 +91,7 @@ async def end(tx: Tx) -> Position:
     return Position(row.tx, row.seq)
 
 
-async def follow(
-    store: Store, *, after: Position = Position(), n: int = 1_000
-) -> AsyncIterator[Line]:
+async def follow(store: Store, *, after: Position = START, n: int = 1_000) -> AsyncIterator[Line]:
     """All lines from `after` on, for ever: woken by each commit, and looking once a second anyway."""
     listener = store.bell.listen(CHANNEL)
     try:

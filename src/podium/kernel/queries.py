@@ -18,7 +18,7 @@ A list travels as one JSON parameter: `jsonb_each` on SQLite, `jsonb_to_recordse
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Queries:
         except KeyError:
             raise LookupError(f"no query is named {name!r}") from None
 
-    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._queries)
 
     def load(self, folder: Path) -> None:

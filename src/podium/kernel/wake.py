@@ -20,7 +20,7 @@ SOON_SECONDS = 5.0
 
 
 class Swept(NamedTuple):
-    count: int
+    settled: int
     next_seconds: float | None
     """Until the next one is due; None if nothing waits."""
 

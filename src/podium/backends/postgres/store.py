@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from podium.backends.postgres.doorbell import Doorbell
-from podium.backends.postgres.tx import RERUN, Connection, PostgresTx, translated
+from podium.backends.postgres.tx import RERUN, Connection, PostgresTx
 from podium.kernel.bell import Bell
 from podium.kernel.clock import Clock
 from podium.kernel.errors import CommitUnknown, Unavailable
@@ -110,7 +110,7 @@ class PostgresStore:
                 continue
             self._metrics.store_bodies.inc()
             self._doorbell.ring(rung)
-            return cast(R, result)
+            return result
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         attempt = Attempt("", self._clock.monotonic())
@@ -216,6 +216,3 @@ async def _reset(connection: Connection) -> None:
     """A body that raised leaves its transaction open; the next borrower gets a clean connection."""
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         await connection.rollback()
-
-
-__all__ = ["PostgresStore", "translated"]

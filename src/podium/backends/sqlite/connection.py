@@ -19,9 +19,11 @@ def connect(path: str, clock: Clock) -> apsw.Connection:
     db = apsw.Connection(path, statementcachesize=256)
     # The loop waits outside SQLite, not inside it (see SQLiteStore._wait_for_lock).
     db.set_busy_timeout(0)
-    db.create_scalar_function(
-        "podium_now", lambda: to_micros(clock.now()), 0, flags=apsw.SQLITE_INNOCUOUS
-    )
+
+    def podium_now(*_: apsw.SQLiteValue) -> int:
+        return to_micros(clock.now())
+
+    db.create_scalar_function("podium_now", podium_now, 0, flags=apsw.SQLITE_INNOCUOUS)
     db.execute(
         """
         pragma journal_mode = wal;        -- readers and the writer do not wait for each other

@@ -81,6 +81,7 @@ class SQLiteStore:
         self._reader: apsw.Connection | None = None
         self._waiting: deque[Write] = deque()
         self._round_due = False
+        self._idle: asyncio.Future[None] | None = None
         self._wounded = False
         self._commit_seconds = 0.0
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="podium-sqlite")
@@ -101,8 +102,9 @@ class SQLiteStore:
             raise unavailable(error) from error
 
     async def close(self) -> None:
-        while self._waiting or self._round_due:
-            await asyncio.sleep(0)
+        if self._round_due:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
         self._threads.shutdown(wait=True)
         for db in {id(db): db for db in (self._reader, self._writer) if db}.values():
             db.close()
@@ -149,25 +151,29 @@ class SQLiteStore:
         try:
             self._begin(db)
         except apsw.BusyError as error:
-            return self._wait_for_lock(unavailable(error))
+            self._wait_for_lock(unavailable(error))
+            return
         except UNAVAILABLE_ERRORS as error:
-            return self._end_round(self._take_waiting(), self._refusal(error))
-        try:
-            ran = self._run_bodies(db)
-        except UNAVAILABLE_ERRORS as error:
-            return self._give_up(db, [], error)
+            self._end_round(self._take_waiting(), self._refusal(error))
+            return
+        ran = self._run_bodies(db)
         if not db.in_transaction:
             # SQLite rolled everything back by itself: a full disk, an I/O error, no memory.
-            return self._end_round(ran, Unavailable("the transaction was lost; nothing was stored"))
-        if self._commit_seconds > SLOW_COMMIT_SECONDS and self._lock:
-            return self._commit_in_thread(db, ran)
+            self._end_round(ran, Unavailable("the transaction was lost; nothing was stored"))
+        elif self._commit_seconds > SLOW_COMMIT_SECONDS and self._lock:
+            self._commit_in_thread(db, ran)
+        else:
+            self._commit(db, ran)
+
+    def _commit(self, db: apsw.Connection, ran: Ran) -> None:
         began = self._clock.monotonic()
         try:
             db.execute("commit")
         except UNAVAILABLE_ERRORS as error:
-            return self._give_up(db, ran, error)
-        self._note_commit(self._clock.monotonic() - began)
-        self._end_round(ran, None)
+            self._give_up(db, ran, error)
+        else:
+            self._note_commit(self._clock.monotonic() - began)
+            self._end_round(ran, None)
 
     def _begin(self, db: apsw.Connection) -> None:
         if self._wounded:
@@ -253,11 +259,7 @@ class SQLiteStore:
         for write in late:
             self._waiting.remove(write)
             _fail(write, error)
-        if self._waiting:
-            loop = asyncio.get_running_loop()
-            loop.call_later(BUSY_PAUSE_SECONDS, self._round, context=self._context)
-        else:
-            self._round_due = False
+        self._rest_or_go_on(BUSY_PAUSE_SECONDS)
 
     def _take_waiting(self) -> Ran:
         taken = [(write, None, None) for write in self._waiting]
@@ -281,9 +283,15 @@ class SQLiteStore:
             self._metrics.store_bodies.inc(len(ran))
             for channel, hint in rung:
                 self.bell.ring(channel, hint)
+        self._rest_or_go_on()
+
+    def _rest_or_go_on(self, pause_seconds: float = 0.0) -> None:
         self._round_due = bool(self._waiting)
         if self._round_due:
-            asyncio.get_running_loop().call_soon(self._round, context=self._context)
+            loop = asyncio.get_running_loop()
+            loop.call_later(pause_seconds, self._round, context=self._context)
+        elif self._idle and not self._idle.done():
+            self._idle.set_result(None)
 
 
 def drive(body: Any) -> Any:

@@ -74,7 +74,7 @@ class SQLiteTx:
             columns = [column for column, _ in cursor.get_description()]
         except apsw.ExecutionCompleteError:
             return None
-        make = namedtuple("Row", columns)._make  # type: ignore[misc]
+        make: Callable[..., Row] = getattr(namedtuple("Row", columns), "_make")  # noqa: B009
         times = tuple(n for n, column in enumerate(columns) if column.endswith("_at"))
         self._shapes[query.text] = (make, times)
         return make, times

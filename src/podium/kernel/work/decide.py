@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from datetime import datetime, timedelta
@@ -32,6 +31,7 @@ class Held(Protocol):
     run_seconds_max: float | None
     expire_at: datetime
     now_at: datetime
+    holder: str | None
 
 
 class PutBack(NamedTuple):
@@ -129,9 +129,9 @@ def name(field: str, value: object) -> None:
         )
 
 
-def seconds(field: str, value: float, *, zero: bool = False) -> None:
-    number = isinstance(value, int | float) and math.isfinite(value)
-    if not number or value > SECONDS_MAX or value < 0 or (value == 0 and not zero):
+def seconds(field: str, value: object, *, zero: bool = False) -> None:
+    fits = isinstance(value, int | float) and (0 < value <= SECONDS_MAX or (zero and value == 0))
+    if not fits:
         least = "0" if zero else "more than 0"
         raise Invalid(
             f"{field} is {value!r}; it must be {least} and at most ten years", field=field

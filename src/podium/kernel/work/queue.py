@@ -65,10 +65,10 @@ class Work:
         self.announce(tx, _ranks(rows, {row.id: row.rank for row in created}))
         if any(0 < row.delay_seconds <= SOON_SECONDS for row in rows):
             tx.ring(SWEEP)
-        # A list may name one id twice; only its first place is the one that was created.
         new = {row.id for row in created}
-        answers = [Enqueued(row.id, row.id in new and not new.discard(row.id)) for row in rows]
-        return await self._name_duplicates(tx, rows, answers)
+        if len(new) == len(rows):
+            return [Enqueued(row.id, True) for row in rows]
+        return await self._name_duplicates(tx, rows, _first_places(rows, new))
 
     async def _name_duplicates(
         self, tx: Tx, rows: list[decide.NewRow], answers: list[Enqueued]
@@ -390,6 +390,15 @@ def _by_rank(item: Claimed | Offered) -> int:
 
 def _ranks(rows: list[decide.NewRow], ranks: dict[str, int]) -> list[tuple[str, int]]:
     return [(r.queue, ranks[r.id]) for r in rows if r.state == State.READY and r.id in ranks]
+
+
+def _first_places(rows: list[decide.NewRow], new: set[str]) -> list[Enqueued]:
+    """A list may name one id twice; only its first place is the one that was created."""
+    answers = []
+    for row in rows:
+        answers.append(Enqueued(row.id, row.id in new))
+        new.discard(row.id)
+    return answers
 
 
 def _attempts_ended(

@@ -1,0 +1,200 @@
+"""Consumers: take from a queue, handle, settle; one round at a time.
+
+A `WorkConsumer` hands a list of claimed items to its handler and keeps their leases alive while it
+runs; what the handler answers is settled in one transaction. A `BusConsumer` is for messages: each
+is handled and acknowledged in the same transaction, so that what was recorded and what was
+acknowledged can never differ.
+
+If the store is away when a result is to be written, the round fails; the lease ends by itself and
+somebody takes the item again. The lease is the safety net, not the `except`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from podium.kernel.bus import Delivery, SqlBus
+from podium.kernel.errors import CommitUnknown, LeaseLost, Unavailable
+from podium.kernel.store import Store, Tx
+from podium.kernel.telemetry import Metrics, logger
+from podium.kernel.work import Claimed, Done, Failure, Verdict, Work
+from podium.kernel.work.queue import channel
+
+SAFETY_POLL_SECONDS = 1.0
+SETTLE_TRIES = 5
+
+log = logger(__name__)
+
+Outcome = Done | Failure
+Handle = Callable[[list[Claimed]], Awaitable[Sequence[Outcome]]]
+HandleMessage = Callable[[Tx, Delivery], Awaitable[None]]
+
+
+class WorkConsumer:
+    """Several of them on one queue, in one process or in many, share its items."""
+
+    pause_seconds_max = SAFETY_POLL_SECONDS
+
+    def __init__(
+        self,
+        store: Store,
+        work: Work,
+        *,
+        queue: str,
+        holder: str,
+        handle: Handle,
+        metrics: Metrics,
+        items_max: int = 100,
+    ) -> None:
+        self.name = f"consumer of {queue}"
+        self.channels = (channel(queue),)
+        self._store = store
+        self._work = work
+        self._queue = queue
+        self._holder = holder
+        self._handle = handle
+        self._metrics = metrics
+        self._items_max = items_max
+
+    async def tick(self) -> float | None:
+        items = await self._store.write(
+            self._work.claim,
+            queue=self._queue,
+            holder=self._holder,
+            n=self._items_max,
+            start=True,
+        )
+        if not items:
+            return None
+        await self._settle(await self._handle_and_renew(items))
+        # A full list, or something that arrived meanwhile: look again before sleeping.
+        return 0.0
+
+    async def _handle_and_renew(self, items: list[Claimed]) -> Sequence[Outcome]:
+        handling = asyncio.ensure_future(self._handle(items))
+        pause_seconds = min(item.lease_seconds for item in items) / 3
+        held = list(items)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(pause_seconds):
+                        return await asyncio.shield(handling)
+                except TimeoutError:
+                    if handling.done():
+                        return await handling
+                held = await self._renew(held)
+                if not held:
+                    # Nothing of it is ours any more: whatever it would answer is refused.
+                    return []
+        except Exception as error:
+            if not handling.done():
+                raise
+            log.error("a handler failed", extra={"queue": self._queue}, exc_info=error)
+            return [Failure(item, f"{type(error).__name__}: {error}") for item in items]
+        finally:
+            handling.cancel()
+
+    async def _renew(self, held: list[Claimed]) -> list[Claimed]:
+        try:
+            renewals = await self._store.write(self._work.renew, held)
+        except Unavailable:
+            # Not renewed, not lost yet: try again in a moment, the lease's end decides.
+            return held
+        return [
+            item
+            for item, renewal in zip(held, renewals, strict=True)
+            if renewal.verdict is Verdict.OK
+        ]
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        if not outcomes:
+            return
+        for _ in range(SETTLE_TRIES - 1):
+            try:
+                verdicts = await self._store.write(self._settle_all, outcomes)
+                break
+            except CommitUnknown:
+                # Written again under the same epochs: what was done before is simply refused.
+                continue
+        else:
+            verdicts = await self._store.write(self._settle_all, outcomes)
+        for outcome, verdict in zip(outcomes, verdicts, strict=True):
+            kind = "done" if isinstance(outcome, Done) else "failed"
+            label = kind if verdict is Verdict.OK else "refused"
+            self._metrics.consumed.labels(queue=self._queue, outcome=label).inc()
+
+    async def _settle_all(self, tx: Tx, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        verdicts: dict[int, Verdict] = {}
+        if done:
+            found = await self._work.complete(tx, done)
+            verdicts |= dict(zip(_places(outcomes, Done), found, strict=True))
+        if failed:
+            found = await self._work.fail(tx, failed)
+            verdicts |= dict(zip(_places(outcomes, Failure), found, strict=True))
+        return [verdicts[n] for n in range(len(outcomes))]
+
+
+class BusConsumer:
+    """Handles each message in the transaction that acknowledges it."""
+
+    pause_seconds_max = SAFETY_POLL_SECONDS
+
+    def __init__(
+        self,
+        store: Store,
+        bus: SqlBus,
+        *,
+        source: str,
+        holder: str,
+        handle: HandleMessage,
+        metrics: Metrics,
+        messages_max: int = 50,
+    ) -> None:
+        self.name = f"consumer of {source}"
+        self.channels = (channel(source),)
+        self._store = store
+        self._bus = bus
+        self._source = source
+        self._holder = holder
+        self._handle = handle
+        self._metrics = metrics
+        self._messages_max = messages_max
+
+    async def tick(self) -> float | None:
+        deliveries = await self._store.write(
+            self._bus.receive, self._source, holder=self._holder, n=self._messages_max
+        )
+        outcomes = await asyncio.gather(*(self._consume(delivery) for delivery in deliveries))
+        for outcome in outcomes:
+            self._metrics.consumed.labels(queue=self._source, outcome=outcome).inc()
+        return 0.0 if deliveries else None
+
+    async def _consume(self, delivery: Delivery) -> str:
+        try:
+            await self._store.write(self.handle_and_ack, delivery)
+        except LeaseLost:
+            return "refused"
+        except Unavailable as error:
+            # The lock ends by itself and the message comes again.
+            log.warning("a message waits for the store", extra={"error": str(error)})
+            return "refused"
+        except Exception as error:
+            log.error("a message failed", extra={"message": delivery.message_id}, exc_info=error)
+            text = f"{type(error).__name__}: {error}"
+            await self._store.write(self._bus.nack, [delivery], error=text)
+            return "failed"
+        return "done"
+
+    async def handle_and_ack(self, tx: Tx, delivery: Delivery) -> None:
+        """LeaseLost, and nothing recorded, when the message is not ours any more."""
+        [verdict] = await self._bus.ack(tx, [delivery])
+        if verdict is not Verdict.OK:
+            raise LeaseLost(delivery.id, delivery.epoch, verdict)
+        await self._handle(tx, delivery)
+
+
+def _places(outcomes: Sequence[Outcome], kind: type) -> list[int]:
+    return [n for n, outcome in enumerate(outcomes) if isinstance(outcome, kind)]

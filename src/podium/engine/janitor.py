@@ -1,0 +1,85 @@
+"""The janitor: forgets what nobody needs any more, a bounded piece at a time.
+
+Retention is there from the first day: a queue that keeps everything is slow on its thousandth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from podium.kernel import idempotency, journal
+from podium.kernel.store import Store, Tx
+from podium.kernel.telemetry import Metrics
+
+DAY_SECONDS = 86_400.0
+ROWS_PER_PIECE = 2_000
+PIECES_PER_TICK = 20
+
+Prune = Callable[[Tx], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    done_seconds: float = 7 * DAY_SECONDS
+    """Finished work, and with it the promise that its id is not run again."""
+    dead_seconds: float = 90 * DAY_SECONDS
+    """Dead letters: long enough that somebody comes back from holiday."""
+    journal_seconds: float = 90 * DAY_SECONDS
+
+
+class Janitor:
+    name = "janitor"
+    channels: tuple[str, ...] = ()
+    pause_seconds_max = 60.0
+
+    def __init__(
+        self, store: Store, metrics: Metrics, *, retention: Retention | None = None
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._retention = retention or Retention()
+
+    async def tick(self) -> float | None:
+        full = False
+        for what, prune in self._duties().items():
+            full |= await self._prune(what, prune)
+        # Much was left: go on soon, but let others write in between.
+        return 1.0 if full else None
+
+    async def _prune(self, what: str, prune: Prune) -> bool:
+        """True when there may be more."""
+        for _ in range(PIECES_PER_TICK):
+            count = await self._store.write(prune)
+            self._metrics.pruned.labels(what=what).inc(count)
+            if count < ROWS_PER_PIECE:
+                return False
+        return True
+
+    def _duties(self) -> dict[str, Prune]:
+        return {
+            "work": self._prune_work,
+            "journal": self._prune_journal,
+            "idempotency": self._prune_idempotency,
+            "commits": self._prune_commits,
+        }
+
+    async def _prune_work(self, tx: Tx) -> int:
+        rows = await tx.rows(
+            "work.prune_finished",
+            n=ROWS_PER_PIECE,
+            done_seconds=self._retention.done_seconds,
+            dead_seconds=self._retention.dead_seconds,
+        )
+        return len(rows)
+
+    async def _prune_journal(self, tx: Tx) -> int:
+        return await journal.prune(
+            tx, keep_seconds=self._retention.journal_seconds, n=ROWS_PER_PIECE
+        )
+
+    async def _prune_idempotency(self, tx: Tx) -> int:
+        return await idempotency.prune(tx, n=ROWS_PER_PIECE)
+
+    async def _prune_commits(self, tx: Tx) -> int:
+        return len(await tx.rows("store.prune_commits", n=ROWS_PER_PIECE))

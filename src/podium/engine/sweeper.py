@@ -1,0 +1,35 @@
+"""The sweeper: settles what is due, for everybody who registered a due-query."""
+
+from __future__ import annotations
+
+from podium.kernel.store import Store
+from podium.kernel.telemetry import Metrics, logger
+from podium.kernel.wake import SOON_SECONDS, SWEEP, Due, DueRegistry
+
+ROWS_PER_SWEEP = 500
+
+log = logger(__name__)
+
+
+class Sweeper:
+    """Sleeps until the next row is due. Two of them side by side only share the work."""
+
+    name = "sweeper"
+    channels = (SWEEP,)
+    pause_seconds_max = SOON_SECONDS
+
+    def __init__(self, store: Store, dues: DueRegistry, metrics: Metrics) -> None:
+        self._store = store
+        self._dues = dues
+        self._metrics = metrics
+
+    async def tick(self) -> float | None:
+        nexts = [await self._sweep(due) for due in self._dues]
+        return min((n for n in nexts if n is not None), default=None)
+
+    async def _sweep(self, due: Due) -> float | None:
+        swept = await due.sweep(self._store, ROWS_PER_SWEEP)
+        if swept.settled:
+            self._metrics.swept.labels(due=due.name).inc(swept.settled)
+            log.debug("swept", extra={"due": due.name, "settled": swept.settled})
+        return swept.next_seconds
