@@ -21,7 +21,7 @@ Prune = Callable[[Tx], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    done_seconds: float = 7 * DAY_SECONDS
+    done_seconds: float = 30 * DAY_SECONDS
     """Finished work, and with it the promise that its id is not run again."""
     dead_seconds: float = 90 * DAY_SECONDS
     """Dead letters: long enough that somebody comes back from holiday."""

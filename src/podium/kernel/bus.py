@@ -9,8 +9,8 @@ that sends it, and acknowledging it commits with what its handler recorded:
         await record(tx, delivery.body)
         await bus.ack(tx, [delivery])
 
-A handler records and acknowledges; it never waits. A message id is known for ever: sent again it
-is not delivered again. The promises are in `podium.testing.suites.bus`; a broker keeps the same.
+A handler records and acknowledges; it never waits. A message id is known as long as finished work
+is kept (30 days): sent again it is not delivered again. The promises are in `podium.testing.suites.bus`; a broker keeps the same.
 """
 
 from __future__ import annotations

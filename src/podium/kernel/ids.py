@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import lru_cache
 
 from podium.kernel.clock import Clock, to_micros
 
@@ -24,18 +25,27 @@ class Ulids:
         self._last = 0
 
     def new(self) -> str:
+        return self.many(1)[0]
+
+    def many(self, count: int) -> list[str]:
         millis = to_micros(self._clock.now()) // 1000
-        fresh = (millis << RANDOM_BITS) | self._rng.getrandbits(RANDOM_BITS)
+        first = (millis << RANDOM_BITS) | self._rng.getrandbits(RANDOM_BITS)
         # The same millisecond, or a clock that stepped back: go on from the last one instead.
-        same_or_earlier = millis <= self._last >> RANDOM_BITS
-        self._last = self._last + 1 if same_or_earlier else fresh
-        return encode(self._last)
+        if millis <= self._last >> RANDOM_BITS:
+            first = self._last + 1
+        self._last = first + count - 1
+        return [encode(value) for value in range(first, first + count)]
 
 
 def encode(value: int) -> str:
-    # Ten bits at a time: half the steps of five.
-    chars: list[str] = []
-    for _ in range(13):
+    return _encode_front(value >> 10) + PAIRS[value & 1023]
+
+
+@lru_cache(maxsize=16)
+def _encode_front(value: int) -> str:
+    """All but the last two characters: the same for the next thousand values."""
+    chars = []
+    for _ in range(12):
         chars.append(PAIRS[value & 1023])
         value >>= 10
     return "".join(reversed(chars))

@@ -42,7 +42,9 @@ def loads(text: str) -> Any:
 def _needs_a_walk(data: bytes) -> bool:
     """A cheap look at the bytes; only what might be wrong pays for the walk through the tree."""
     # orjson writes NaN as null, silently: a null may be an honest one or a hidden NaN.
-    return b"null" in data or b"\\u0000" in data or data.count(b"[") + data.count(b"{") > DEPTH_MAX
+    if b"null" in data or b"\\u0000" in data:
+        return True
+    return len(data) > DEPTH_MAX and data.count(b"[") + data.count(b"{") > DEPTH_MAX
 
 
 def _walk(value: object, field: str) -> None:

@@ -12,6 +12,9 @@ query. The few words that differ everywhere are written once and translated here
     least(a, b), greatest(a, b)     the smaller, the larger of two values that are not null
     for update [skip locked]        dropped on SQLite, which has one writer
 
+In `update … from :items(…)` give the list's columns names that the table does not have: then
+`returning id` means the same in both dialects.
+
 A list travels as one JSON parameter: `jsonb_each` on SQLite, `jsonb_to_recordset` on PostgreSQL.
 """
 

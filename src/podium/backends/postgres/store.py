@@ -40,6 +40,11 @@ STATEMENT_SECONDS_MAX = 30
 LOCK_SECONDS_MAX = 5
 IDLE_IN_TRANSACTION_SECONDS_MAX = 30
 TRANSACTION_SECONDS_MAX = 60
+SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
+"""Off, but for long reads. The statistics of a queue are always of another moment: a plan made when
+the table was empty reads all of it when it is full. Every short query here is a walk along an index."""
+
+SNAPSHOT = "begin isolation level repeatable read read only"
 
 log = logger(__name__)
 
@@ -113,21 +118,23 @@ class PostgresStore:
             return result
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._read(self._begin(SNAPSHOT), body, args, kwargs)
+
+    async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        scans = "; ".join(f"set local {scan} = on" for scan in SCANS)
+        return await self._read(f"{self._begin(SNAPSHOT)}; {scans}", body, args, kwargs)
+
+    async def _read(self, begin: str, body: Body[P, R], args: Any, kwargs: Any) -> R:
         attempt = Attempt("", self._clock.monotonic())
         while True:
             try:
                 async with self._pool.connection() as connection:
-                    await connection.execute(
-                        self._begin("begin isolation level repeatable read read only")
-                    )
+                    await connection.execute(begin.encode())
                     result = await body(PostgresTx(connection, self.queries), *args, **kwargs)
                     await connection.execute("commit")
                     return result
             except (*RERUN, *GONE) as error:
                 await self._pause(attempt, error)
-
-    async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self.read(body, *args, **kwargs)
 
     async def _run(
         self,
@@ -205,6 +212,7 @@ async def _configure(connection: Connection) -> None:
         "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS_MAX}s",
         "timezone": "UTC",
         "jit": "off",
+        **dict.fromkeys(SCANS, "off"),
     }
     if connection.info.server_version >= 170_000:
         settings["transaction_timeout"] = f"{TRANSACTION_SECONDS_MAX}s"

@@ -61,8 +61,13 @@ def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list(query: Query, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> str:
+    """A column that is null in every row is left out: it comes back as null all the same."""
+    used = [n for n, cells in enumerate(zip(*rows, strict=True)) if cells.count(None) < len(cells)]
+    names = [columns[n] for n in used]
     try:
-        return orjson.dumps([dict(zip(columns, row, strict=True)) for row in rows]).decode()
+        if len(used) == len(columns):
+            return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
+        return orjson.dumps([{columns[n]: row[n] for n in used} for row in rows]).decode()
     except TypeError as error:
         raise Invalid(f"{query.name}: a row cannot be stored: {error}") from None
 

@@ -85,12 +85,16 @@ def _shaped(
 ) -> list[Row]:
     if not times:
         return list(map(make, found))
+    moments: dict[int | None, datetime | None] = {None: None}
     shaped = []
     for row in found:
         cells = list(row)
         for n in times:
-            if cells[n] is not None:
-                cells[n] = from_micros(cells[n])
+            micros = cells[n]
+            # The rows of one claim end at one moment: it is made once.
+            if micros not in moments:
+                moments[micros] = from_micros(micros)
+            cells[n] = moments[micros]
         shaped.append(make(cells))
     return shaped
 

@@ -32,7 +32,7 @@ create table work (
 
 create index work_ready on work (queue, rank) where state = 'ready';
 create index work_wake on work (wake_at);
-create unique index work_dedupe on work (dedupe_key) where dedupe_key is not null;
+create unique index work_dedupe on work (queue, dedupe_key) where dedupe_key is not null;
 create index work_parent on work (parent) where parent is not null;
 
 -- Work that is over. A dead letter keeps all that a replay needs.

@@ -31,9 +31,9 @@ select t.{id} as id
 -- Nothing moves in it for a while: nobody needs to own it until then.
 update {table} as t
    set {owner} = null, {heartbeat} = null, wake_at = podium_now() + seconds(i.wake_seconds)
-  from :runs(id text, epoch int, wake_seconds real) i
- where t.{id} = i.id and t.{owner} = :owner and t.{epoch} = i.epoch and t.wake_at is not null
-returning t.{id} as id;
+  from :runs(run_id text, run_epoch int, wake_seconds real) i
+ where t.{id} = i.run_id and t.{owner} = :owner and t.{epoch} = i.run_epoch and t.wake_at is not null
+returning {id} as id;
 
 -- takeover --
 -- Whatever the owner was about to write is refused from here on, and somebody looks at once.

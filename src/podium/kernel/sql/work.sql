@@ -17,10 +17,12 @@ select i.id, i.queue, i.state,
               lease_seconds real, run_seconds_max real, wait_seconds_max real, ttl_seconds real) i
  where not exists (select 1 from work_finished f where f.id = i.id)
 on conflict do nothing
-returning id, rank;
+returning id, queue, state, rank;
 
 -- known_by_dedupe_key --
-select w.dedupe_key, w.id from :keys(key text) k cross join work w where w.dedupe_key = k.key;
+select w.queue, w.dedupe_key, w.id
+  from :keys(queue text, key text) k cross join work w
+ where w.queue = k.queue and w.dedupe_key = k.key;
 
 -- claim --
 -- The epoch grows with every grant. Later writes must present it, so that a holder that was
@@ -66,9 +68,9 @@ returning id, queue, priority, payload, properties, parent, attempts, attempts_m
 update work as w
    set state = 'running', attempts = w.attempts + 1, started_at = podium_now(),
        wake_at = podium_now() + seconds(least(w.lease_seconds, coalesce(w.run_seconds_max, w.lease_seconds)))
-  from :leases(id text, epoch int) i
- where w.id = i.id and w.epoch = i.epoch and w.state = 'leased' and w.wake_at > podium_now()
-returning w.id, w.epoch, w.wake_at as expires_at;
+  from :leases(lease_id text, lease_epoch int) i
+ where w.id = i.lease_id and w.epoch = i.lease_epoch and w.state = 'leased' and w.wake_at > podium_now()
+returning id, epoch, wake_at as expires_at;
 
 -- renew --
 -- A renewal never reaches past the limit of the run.
@@ -76,9 +78,10 @@ update work as w
    set wake_at = least(podium_now() + seconds(coalesce(i.seconds, w.lease_seconds)),
                        coalesce(w.started_at + seconds(w.run_seconds_max),
                                 podium_now() + seconds(coalesce(i.seconds, w.lease_seconds))))
-  from :leases(id text, epoch int, seconds real) i
- where w.id = i.id and w.epoch = i.epoch and w.state in ('leased', 'running') and w.wake_at > podium_now()
-returning w.id, w.epoch, w.wake_at as expires_at;
+  from :leases(lease_id text, lease_epoch int, seconds real) i
+ where w.id = i.lease_id and w.epoch = i.lease_epoch and w.state in ('leased', 'running')
+   and w.wake_at > podium_now()
+returning id, epoch, wake_at as expires_at;
 
 -- held --
 -- The rows of these leases, if they are still held, locked for a decision.
@@ -117,18 +120,18 @@ returning id, epoch;
 -- put_back --
 -- Back into the queue, or into the future. `keeps_rank` leaves it in its place in the line.
 update work as w
-   set state = i.state, holder = null, started_at = null,
-       attempts = w.attempts - i.refund, error = coalesce(i.error, w.error),
+   set state = i.target, holder = null, started_at = null,
+       attempts = w.attempts - i.refund, error = coalesce(i.failure, w.error),
        ready_at = podium_now() + seconds(i.delay_seconds),
        rank = case when i.keeps_rank = 1 then w.rank
                    else micros(podium_now() + seconds(i.delay_seconds - w.priority * :ageing_seconds)) end,
        wake_at = case when i.delay_seconds > 0 then podium_now() + seconds(i.delay_seconds)
                       else least(w.expire_at,
                                  podium_now() + seconds(coalesce(w.wait_seconds_max, w.ttl_seconds))) end
-  from :items(id text, epoch int, was text, state text, delay_seconds real, refund int, keeps_rank int,
-              error text) i
- where w.id = i.id and w.epoch = i.epoch and w.state = i.was
-returning w.id, w.epoch, w.queue, w.rank;
+  from :items(item_id text, item_epoch int, was text, target text, delay_seconds real, refund int,
+              keeps_rank int, failure text) i
+ where w.id = i.item_id and w.epoch = i.item_epoch and w.state = i.was
+returning id, epoch, queue, rank;
 
 -- promote --
 -- What was put off, or offered and not taken, is ready now.

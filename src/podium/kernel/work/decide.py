@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from podium.kernel import payload
@@ -77,46 +78,78 @@ class NewRow(NamedTuple):
 
 def new_row(item: NewItem, id: str, n: int) -> NewRow:
     """The row of a new item; Invalid, naming the field, for what no store should keep."""
-    name("id", id)
-    name("queue", item.queue)
+    if item.id is not None:
+        name("id", id)
     if item.parent is not None:
         name("parent", item.parent)
     if item.dedupe_key is not None:
         name("dedupe_key", item.dedupe_key)
-    if item.priority not in PRIORITIES:
-        raise Invalid(f"priority is {item.priority!r}; it goes from 0 to 10", field="priority")
-    if not 1 <= item.attempts_max <= 10_000:
-        raise Invalid(
-            f"attempts_max is {item.attempts_max!r}; it goes from 1 to 10,000", field="attempts_max"
-        )
-    wait = item.wait_seconds_max
-    for field in ("delay_seconds", "ttl_seconds", "lease_seconds"):
-        seconds(field, getattr(item, field), zero=field == "delay_seconds")
-    for field in ("run_seconds_max", "wait_seconds_max"):
-        if getattr(item, field) is not None:
-            seconds(field, getattr(item, field))
-    delayed = item.delay_seconds > 0
-    patience = item.ttl_seconds if wait is None else min(wait, item.ttl_seconds)
+    state, wake_seconds, retry = _terms(
+        item.queue,
+        item.priority,
+        item.delay_seconds,
+        item.ttl_seconds,
+        item.attempts_max,
+        item.retry,
+        item.lease_seconds,
+        item.run_seconds_max,
+        item.wait_seconds_max,
+    )
     properties = item.properties
     return NewRow(
-        id=id,
-        queue=item.queue,
-        state=State.SCHEDULED if delayed else State.READY,
-        n=n,
-        delay_seconds=item.delay_seconds,
-        wake_seconds=item.delay_seconds if delayed else patience,
-        priority=item.priority,
-        payload=payload.dumps(item.payload),
-        properties=None if properties is None else payload.dumps(properties, field="properties"),
-        parent=item.parent,
-        dedupe_key=item.dedupe_key,
-        attempts_max=item.attempts_max,
-        retry=None if item.retry is None else item.retry.model_dump_json(),
-        lease_seconds=item.lease_seconds,
-        run_seconds_max=item.run_seconds_max,
-        wait_seconds_max=wait,
-        ttl_seconds=item.ttl_seconds,
+        id,
+        item.queue,
+        state,
+        n,
+        item.delay_seconds,
+        wake_seconds,
+        item.priority,
+        payload.dumps(item.payload),
+        None if properties is None else payload.dumps(properties, field="properties"),
+        item.parent,
+        item.dedupe_key,
+        item.attempts_max,
+        retry,
+        item.lease_seconds,
+        item.run_seconds_max,
+        item.wait_seconds_max,
+        item.ttl_seconds,
     )
+
+
+@lru_cache(maxsize=256)
+def _terms(
+    queue: str,
+    priority: int,
+    delay_seconds: float,
+    ttl_seconds: float,
+    attempts_max: int,
+    retry: RetryPolicy | None,
+    lease_seconds: float,
+    run_seconds_max: float | None,
+    wait_seconds_max: float | None,
+) -> tuple[str, float, str | None]:
+    """First state, seconds until somebody must look, and policy text. Thousands of items share
+    their terms, so these are checked once."""
+    name("queue", queue)
+    if priority not in PRIORITIES:
+        raise Invalid(f"priority is {priority!r}; it goes from 0 to 10", field="priority")
+    if not 1 <= attempts_max <= 10_000:
+        raise Invalid(
+            f"attempts_max is {attempts_max!r}; it goes from 1 to 10,000", field="attempts_max"
+        )
+    seconds("delay_seconds", delay_seconds, zero=True)
+    seconds("ttl_seconds", ttl_seconds)
+    seconds("lease_seconds", lease_seconds)
+    if run_seconds_max is not None:
+        seconds("run_seconds_max", run_seconds_max)
+    if wait_seconds_max is not None:
+        seconds("wait_seconds_max", wait_seconds_max)
+    policy = None if retry is None else retry.model_dump_json()
+    if delay_seconds > 0:
+        return State.SCHEDULED.value, delay_seconds, policy
+    patience = ttl_seconds if wait_seconds_max is None else min(wait_seconds_max, ttl_seconds)
+    return State.READY.value, patience, policy
 
 
 PRIORITIES = range(11)

@@ -19,8 +19,10 @@ ATTEMPTS_MAX = 3
 class NewItem:
     """What to do, and within which limits.
 
-    `id` makes the enqueueing idempotent for ever: an id that is known is not enqueued again.
-    `dedupe_key` only keeps two *unfinished* items with one key from existing side by side.
+    `id` makes the enqueueing idempotent: an id that is known, live or finished (for 30 days), is not
+    enqueued again.
+    `dedupe_key` only keeps two *unfinished* items of one queue with one key from existing
+    side by side.
     """
 
     queue: str

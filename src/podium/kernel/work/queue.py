@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any
 
 from podium.kernel import journal, payload
 from podium.kernel.clock import Clock
@@ -32,7 +32,8 @@ from podium.kernel.work.model import (
 )
 
 Decision = PutBack | Finish
-R = TypeVar("R", PutBack, Finish)
+DONE = State.DONE.value
+READY = State.READY.value
 
 AGEING_SECONDS = 60.0
 """How much sooner one step of priority goes: an item of priority 0 overtakes one of priority 10
@@ -60,9 +61,10 @@ class Work:
     async def enqueue(self, tx: Tx, items: Sequence[NewItem]) -> list[Enqueued]:
         """Add items. One whose id or dedupe key is known is not added again, and says so."""
         refuse_too_many(items)
-        rows = [decide.new_row(item, item.id or self._ids.new(), n) for n, item in enumerate(items)]
+        ids = self._ids.many(len(items))
+        rows = [decide.new_row(item, item.id or ids[n], n) for n, item in enumerate(items)]
         created = await tx.rows("work.enqueue", items=rows, ageing_seconds=self._ageing_seconds)
-        self.announce(tx, _ranks(rows, {row.id: row.rank for row in created}))
+        self.announce(tx, [(row.queue, row.rank) for row in created if row.state == READY])
         if any(0 < row.delay_seconds <= SOON_SECONDS for row in rows):
             tx.ring(SWEEP)
         new = {row.id for row in created}
@@ -74,16 +76,18 @@ class Work:
         self, tx: Tx, rows: list[decide.NewRow], answers: list[Enqueued]
     ) -> list[Enqueued]:
         keys = [
-            (row.dedupe_key,)
+            (row.queue, row.dedupe_key)
             for row, answer in zip(rows, answers, strict=True)
             if row.dedupe_key is not None and not answer.created
         ]
         if not keys:
             return answers
         known = await tx.rows("work.known_by_dedupe_key", keys=keys)
-        holders = {row.dedupe_key: row.id for row in known}
+        holders = {(row.queue, row.dedupe_key): row.id for row in known}
         return [
-            answer if answer.created else Enqueued(holders.get(row.dedupe_key, row.id), False)
+            answer
+            if answer.created
+            else Enqueued(holders.get((row.queue, row.dedupe_key), row.id), False)
             for row, answer in zip(rows, answers, strict=True)
         ]
 
@@ -163,7 +167,7 @@ class Work:
     async def start(self, tx: Tx, leases: Sequence[Leased]) -> list[Verdict]:
         """Begin what is still current. Whoever does not get OK must not begin."""
         rows = await tx.rows("work.start", leases=_leases(leases))
-        return await self._verdicts(tx, leases, _pairs(rows))
+        return await self._verdicts(tx, leases, rows)
 
     async def renew(
         self, tx: Tx, leases: Sequence[Leased], *, seconds: float | None = None
@@ -175,7 +179,7 @@ class Work:
         refuse_too_many(asked)
         rows = await tx.rows("work.renew", leases=asked)
         renewed = {Lease(row.id, row.epoch): row.expires_at for row in rows}
-        verdicts = await self._verdicts(tx, leases, set(renewed))
+        verdicts = await self._verdicts(tx, leases, rows)
         return [
             Renewal(verdict, renewed.get(Lease(lease.id, lease.epoch)))
             for lease, verdict in zip(leases, verdicts, strict=True)
@@ -184,20 +188,20 @@ class Work:
     async def complete(self, tx: Tx, done: Sequence[Done]) -> list[Verdict]:
         """Success. Only the current holder of a running item, in time, gets OK."""
         refuse_too_many(done)
-        rows = [
-            Finish(
+        ends = [
+            (
                 lease.id,
                 lease.epoch,
                 1,
-                State.DONE,
+                DONE,
                 None,
                 None,
                 None if result is None else payload.dumps(result, field="result"),
             )
             for lease, result in done
         ]
-        leases = [lease for lease, _ in done]
-        return await self._verdicts(tx, leases, await _finish(tx, rows))
+        rows = await _finish(tx, ends)
+        return await self._verdicts(tx, [lease for lease, _ in done], rows)
 
     async def fail(self, tx: Tx, failures: Sequence[Failure]) -> list[Verdict]:
         """A start that ended badly: it is tried again after its backoff, or becomes a dead letter."""
@@ -228,16 +232,16 @@ class Work:
         settled = await self.settle(tx, [(row, decision(row)) for row in rows])
         return await self._verdicts(tx, leases, settled)
 
-    async def settle(self, tx: Tx, decisions: Sequence[tuple[Held, Decision]]) -> set[Lease]:
+    async def settle(self, tx: Tx, decisions: Sequence[tuple[Held, Decision]]) -> list[Row]:
         """Write decisions about locked rows, journal the attempts that ended, and say which held."""
         finished = await _finish(tx, [d for _, d in decisions if isinstance(d, Finish)])
         put_back = await self._put_back(tx, [d for _, d in decisions if isinstance(d, PutBack)])
-        await journal.append(tx, _attempts_ended(decisions, put_back))
-        return finished | put_back
+        await journal.append(tx, _attempts_ended(decisions, _pairs(put_back)))
+        return finished + put_back
 
-    async def _put_back(self, tx: Tx, backs: Sequence[PutBack]) -> set[Lease]:
+    async def _put_back(self, tx: Tx, backs: Sequence[PutBack]) -> list[Row]:
         if not backs:
-            return set()
+            return []
         rows = await tx.rows(
             "work.put_back", items=_once_each(backs), ageing_seconds=self._ageing_seconds
         )
@@ -245,7 +249,7 @@ class Work:
         self.announce(tx, [(row.queue, row.rank) for row in rows if row.id in ready])
         if any(0 < back.delay_seconds <= SOON_SECONDS for back in backs):
             tx.ring(SWEEP)
-        return _pairs(rows)
+        return rows
 
     # Withdrawing -----------------------------------------------------------------------------
 
@@ -253,9 +257,9 @@ class Work:
         """End items whatever they are doing. A running holder is told when it next renews."""
         refuse_too_many(ids)
         rows = await tx.rows("work.lock_ids", ids=[(id,) for id in ids])
-        gone = {lease.id for lease in await self._cancel(tx, rows, reason)}
+        gone = {row.id for row in await self._cancel(tx, rows, reason)}
         missing = [Lease(id, 0) for id in ids if id not in gone]
-        why = dict(zip(missing, await self._verdicts(tx, missing, set()), strict=True))
+        why = dict(zip(missing, await self._verdicts(tx, missing, []), strict=True))
         return [Verdict.OK if id in gone else why[Lease(id, 0)] for id in ids]
 
     async def cancel_children(
@@ -265,9 +269,9 @@ class Work:
         rows = await tx.rows(
             "work.lock_children", parent=parent, unstarted=int(unstarted_only), n=ROWS_MAX
         )
-        return sorted(lease.id for lease in await self._cancel(tx, rows, reason))
+        return sorted(row.id for row in await self._cancel(tx, rows, reason))
 
-    async def _cancel(self, tx: Tx, rows: Iterable[Row], reason: str) -> set[Lease]:
+    async def _cancel(self, tx: Tx, rows: Iterable[Row], reason: str) -> list[Row]:
         why = decide.clipped(reason)
         return await _finish(
             tx,
@@ -322,11 +326,13 @@ class Work:
     # -----------------------------------------------------------------------------------------
 
     async def _verdicts(
-        self, tx: Tx, leases: Sequence[Leased], settled: set[Lease]
+        self, tx: Tx, leases: Sequence[Leased], settled: Sequence[Row]
     ) -> list[Verdict]:
-        refused = [
-            (lease.id, lease.epoch) for lease in leases if (lease.id, lease.epoch) not in settled
-        ]
+        """OK for what was settled; for the rest, why not."""
+        if len(settled) == len(leases):
+            return [Verdict.OK] * len(leases)
+        pairs = _pairs(settled)
+        refused = [(it.id, it.epoch) for it in leases if (it.id, it.epoch) not in pairs]
         if not refused:
             return [Verdict.OK] * len(leases)
         why = {
@@ -363,19 +369,20 @@ def refuse_count(n: int) -> None:
         raise Invalid(f"n is {n}; it goes from 1 to {ROWS_MAX}", field="n")
 
 
-async def _finish(tx: Tx, ends: Sequence[Finish]) -> set[Lease]:
+async def _finish(tx: Tx, ends: Sequence[tuple[Any, ...]]) -> list[Row]:
+    """`ends` in the order of `decide.Finish`; completions come as plain tuples, which are cheaper."""
     if not ends:
-        return set()
+        return []
     tx.ring(journal.CHANNEL)
-    return _pairs(await tx.rows("work.finish", items=_once_each(ends)))
+    return await tx.rows("work.finish", items=_once_each(ends))
 
 
-def _leases(leases: Sequence[Leased]) -> list[Lease]:
+def _leases(leases: Sequence[Leased]) -> list[tuple[str, int]]:
     refuse_too_many(leases)
-    return sorted({Lease(lease.id, lease.epoch) for lease in leases})
+    return sorted({(lease.id, lease.epoch) for lease in leases})
 
 
-def _once_each(rows: Sequence[R]) -> list[R]:
+def _once_each(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """In the order of ids, so that two lists never lock each other's rows crosswise."""
     return sorted({(row[0], row[1]): row for row in rows}.values(), key=itemgetter(0))
 
@@ -386,10 +393,6 @@ def _pairs(rows: Iterable[Row]) -> set[Lease]:
 
 def _by_rank(item: Claimed | Offered) -> int:
     return item.rank
-
-
-def _ranks(rows: list[decide.NewRow], ranks: dict[str, int]) -> list[tuple[str, int]]:
-    return [(r.queue, ranks[r.id]) for r in rows if r.state == State.READY and r.id in ranks]
 
 
 def _first_places(rows: list[decide.NewRow], new: set[str]) -> list[Enqueued]:
