@@ -55,7 +55,7 @@ class Auditor:
         for check, count in counts.items():
             self._metrics.audit_violations.labels(check=check).set(count)
             if count:
-                log.error("audit violation", extra={"check": check, "count": count})
+                log.error("audit violation", check=check, count=count)
         return counts
 
     async def _count(self, tx: Tx) -> dict[str, int]:

@@ -15,14 +15,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from podium.kernel.bus import Delivery, SqlBus
-from podium.kernel.errors import CommitUnknown, LeaseLost, Unavailable
+from podium.kernel.errors import CommitUnknown, LeaseLost, PodiumError, Unavailable
 from podium.kernel.store import Store, Tx
 from podium.kernel.telemetry import Metrics, logger
 from podium.kernel.work import Claimed, Done, Failure, Verdict, Work
 from podium.kernel.work.queue import channel
 
 SAFETY_POLL_SECONDS = 1.0
+SAFETY_POLL_SECONDS_MAX = 5.0
+"""A queue that stays empty is looked at less and less often; its bell calls at once all the same."""
 SETTLE_TRIES = 5
+GIVE_BACK_SECONDS_MAX = 1.0
 
 log = logger(__name__)
 
@@ -31,10 +34,23 @@ Handle = Callable[[list[Claimed]], Awaitable[Sequence[Outcome]]]
 HandleMessage = Callable[[Tx, Delivery], Awaitable[None]]
 
 
+class Patience:
+    """How long to sleep on an empty queue when no bell rings."""
+
+    def __init__(self) -> None:
+        self._seconds = SAFETY_POLL_SECONDS
+
+    def pause_seconds(self, *, found: bool) -> float:
+        # Something was found, and something may have arrived meanwhile: look before sleeping.
+        pause = 0.0 if found else self._seconds
+        self._seconds = SAFETY_POLL_SECONDS if found else self._seconds * 1.5
+        return pause
+
+
 class WorkConsumer:
     """Several of them on one queue, in one process or in many, share its items."""
 
-    pause_seconds_max = SAFETY_POLL_SECONDS
+    pause_seconds_max = SAFETY_POLL_SECONDS_MAX
 
     def __init__(
         self,
@@ -56,6 +72,7 @@ class WorkConsumer:
         self._handle = handle
         self._metrics = metrics
         self._items_max = items_max
+        self._patience = Patience()
 
     async def tick(self) -> float | None:
         items = await self._store.write(
@@ -65,11 +82,9 @@ class WorkConsumer:
             n=self._items_max,
             start=True,
         )
-        if not items:
-            return None
-        await self._settle(await self._handle_and_renew(items))
-        # A full list, or something that arrived meanwhile: look again before sleeping.
-        return 0.0
+        if items:
+            await self._settle(await self._handle_and_renew(items))
+        return self._patience.pause_seconds(found=bool(items))
 
     async def _handle_and_renew(self, items: list[Claimed]) -> Sequence[Outcome]:
         handling = asyncio.ensure_future(self._handle(items))
@@ -87,13 +102,35 @@ class WorkConsumer:
                 if not held:
                     # Nothing of it is ours any more: whatever it would answer is refused.
                     return []
+        except asyncio.CancelledError as error:
+            if handling.cancelled() and not _is_being_cancelled():
+                # Something inside the handler was cancelled; this service was not.
+                return self._failures(items, error)
+            await self._give_back(handling, held)
+            raise
         except Exception as error:
             if not handling.done():
                 raise
-            log.error("a handler failed", extra={"queue": self._queue}, exc_info=error)
-            return [Failure(item, f"{type(error).__name__}: {error}") for item in items]
+            return self._failures(items, error)
         finally:
             handling.cancel()
+
+    def _failures(self, items: list[Claimed], error: BaseException) -> list[Outcome]:
+        log.error("a handler failed", queue=self._queue, trace=error)
+        return [Failure(item, f"{type(error).__name__}: {error}") for item in items]
+
+    async def _give_back(
+        self, handling: asyncio.Future[Sequence[Outcome]], held: list[Claimed]
+    ) -> None:
+        """This process stops: end the handler, then let somebody else have its items at once."""
+        handling.cancel()
+        try:
+            async with asyncio.timeout(GIVE_BACK_SECONDS_MAX):
+                await asyncio.gather(handling, return_exceptions=True)
+                await self._store.write(self._work.release, held)
+        except (TimeoutError, PodiumError) as error:
+            # Then the leases end by themselves, a little later.
+            log.warning("leases not given back", error=repr(error))
 
     async def _renew(self, held: list[Claimed]) -> list[Claimed]:
         try:
@@ -140,7 +177,7 @@ class WorkConsumer:
 class BusConsumer:
     """Handles each message in the transaction that acknowledges it."""
 
-    pause_seconds_max = SAFETY_POLL_SECONDS
+    pause_seconds_max = SAFETY_POLL_SECONDS_MAX
 
     def __init__(
         self,
@@ -162,6 +199,7 @@ class BusConsumer:
         self._handle = handle
         self._metrics = metrics
         self._messages_max = messages_max
+        self._patience = Patience()
 
     async def tick(self) -> float | None:
         deliveries = await self._store.write(
@@ -170,7 +208,7 @@ class BusConsumer:
         outcomes = await asyncio.gather(*(self._consume(delivery) for delivery in deliveries))
         for outcome in outcomes:
             self._metrics.consumed.labels(queue=self._source, outcome=outcome).inc()
-        return 0.0 if deliveries else None
+        return self._patience.pause_seconds(found=bool(deliveries))
 
     async def _consume(self, delivery: Delivery) -> str:
         try:
@@ -179,10 +217,10 @@ class BusConsumer:
             return "refused"
         except Unavailable as error:
             # The lock ends by itself and the message comes again.
-            log.warning("a message waits for the store", extra={"error": str(error)})
+            log.warning("a message waits for the store", error=str(error))
             return "refused"
         except Exception as error:
-            log.error("a message failed", extra={"message": delivery.message_id}, exc_info=error)
+            log.error("a message failed", message=delivery.message_id, trace=error)
             text = f"{type(error).__name__}: {error}"
             await self._store.write(self._bus.nack, [delivery], error=text)
             return "failed"
@@ -194,6 +232,11 @@ class BusConsumer:
         if verdict is not Verdict.OK:
             raise LeaseLost(delivery.id, delivery.epoch, verdict)
         await self._handle(tx, delivery)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _places(outcomes: Sequence[Outcome], kind: type) -> list[int]:

@@ -22,11 +22,16 @@ log = logger(__name__)
 
 
 class Service(Protocol):
-    name: str
-    channels: tuple[str, ...]
-    """The bells that call it."""
-    pause_seconds_max: float
-    """How long it may sleep when nobody calls: the safety net."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The bells that call it."""
+
+    @property
+    def pause_seconds_max(self) -> float:
+        """How long it may sleep when nobody calls: the safety net."""
 
     async def tick(self) -> float | None:
         """Do one round. Safe to run again after a crash at any line.
@@ -79,9 +84,9 @@ def _tell(service: Service, error: Exception, failures: int, metrics: Metrics) -
     metrics.service_failures.labels(service=service.name).inc()
     facts = {"service": service.name, "failures": failures, "error": str(error)}
     if isinstance(error, Unavailable):
-        log.warning("a round failed: the store is away", extra=facts)
+        log.warning("a round failed: the store is away", **facts)
     else:
-        log.error("a round failed", extra=facts, exc_info=error)
+        log.error("a round failed", **facts, trace=error)
 
 
 async def _wake_on(stop: asyncio.Event, listener: Listener) -> None:

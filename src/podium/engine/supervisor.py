@@ -1,8 +1,9 @@
 """The supervisor: starts parts in order, stops them in the opposite one, within a time.
 
-A part that cannot start stops those before it, and says why. Stopping asks first: each service
-ends its round; whoever is not done after the grace time is cancelled, because a process that does
-not end is ended from outside, with less care.
+A part that cannot start stops those before it, and says why. Stopping asks all of them first, at
+once: while one ends its round, the others take nothing new. Whoever is not done after the grace
+time, which is one for all, is cancelled, because a process that does not end is ended from
+outside, with less care.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ class Part(Protocol):
 
     async def start(self) -> None:
         """Return when ready."""
+
+    def ask_to_stop(self) -> None:
+        """Begin nothing new; `stop` will come. Returns at once."""
 
     async def stop(self, grace_seconds: float) -> None:
         """Return when gone, after `grace_seconds` at the latest. Safe to call twice."""
@@ -57,15 +61,18 @@ class Ticking:
             name=self.name,
         )
 
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
     async def stop(self, grace_seconds: float) -> None:
         if self._task is None:
             return
-        self._stop.set()
+        self.ask_to_stop()
         try:
             async with asyncio.timeout(grace_seconds):
                 await asyncio.shield(self._task)
         except TimeoutError:
-            log.warning("cancelled: it did not stop in time", extra={"part": self.name})
+            log.warning("cancelled: it did not stop in time", part=self.name)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -81,19 +88,23 @@ class Supervisor:
             try:
                 await part.start()
             except BaseException:
-                log.error("a part did not start", extra={"part": part.name})
+                log.error("a part did not start", part=part.name)
                 await self.stop()
                 raise
             self._started.append(part)
 
     async def stop(self) -> None:
         """Stop everything that was started. One part's failure does not keep the others running."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._grace_seconds
+        for part in reversed(self._started):
+            part.ask_to_stop()
         while self._started:
             part = self._started.pop()
             try:
-                await part.stop(self._grace_seconds)
+                await part.stop(max(0.0, until - loop.time()))
             except Exception as error:
-                log.error("a part failed to stop", extra={"part": part.name}, exc_info=error)
+                log.error("a part failed to stop", part=part.name, trace=error)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -31,5 +31,5 @@ class Sweeper:
         swept = await due.sweep(self._store, ROWS_PER_SWEEP)
         if swept.settled:
             self._metrics.swept.labels(due=due.name).inc(swept.settled)
-            log.debug("swept", extra={"due": due.name, "settled": swept.settled})
+            log.debug("swept", due=due.name, settled=swept.settled)
         return swept.next_seconds

@@ -76,8 +76,36 @@ class Metrics:
         )
 
 
-def logger(name: str) -> logging.Logger:
-    return logging.getLogger(name)
+class Log:
+    """A text that never varies, so that it can be searched for, and the facts beside it.
+
+    log.warning("item set apart", id=id, error=str(error))
+    """
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, text: str, **facts: object) -> None:
+        self._log(logging.DEBUG, text, facts)
+
+    def info(self, text: str, **facts: object) -> None:
+        self._log(logging.INFO, text, facts)
+
+    def warning(self, text: str, **facts: object) -> None:
+        self._log(logging.WARNING, text, facts)
+
+    def error(self, text: str, *, trace: BaseException | None = None, **facts: object) -> None:
+        self._log(logging.ERROR, text, facts, trace)
+
+    def _log(
+        self, level: int, text: str, facts: dict[str, object], trace: BaseException | None = None
+    ) -> None:
+        # In a field of its own: the standard library refuses facts called "message" or "name".
+        self._logger.log(level, text, exc_info=trace, extra={"facts": facts}, stacklevel=3)
+
+
+def logger(name: str) -> Log:
+    return Log(name)
 
 
 def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
@@ -91,16 +119,14 @@ def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
 
 
 class JsonLines(logging.Formatter):
-    STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
     def format(self, record: logging.LogRecord) -> str:
-        facts = {k: v for k, v in vars(record).items() if k not in self.STANDARD}
+        facts: dict[str, object] = getattr(record, "facts", {})
         line = {
+            **facts,
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
-            **facts,
+            "text": record.getMessage(),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)

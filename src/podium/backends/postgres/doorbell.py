@@ -48,8 +48,12 @@ class Doorbell:
         await self._listening.wait()
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        # Until Python 3.12 a task that is woken in the very moment it is cancelled goes on
+        # (asyncio.wait_for), so once is not enough.
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.1)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def ring(self, rung: Sequence[tuple[str, int | None]]) -> None:
@@ -69,7 +73,7 @@ class Doorbell:
             try:
                 await self._send(rung)
             except (psycopg.Error, PoolTimeout) as error:
-                log.warning("a bell did not reach the others", extra={"error": str(error)})
+                log.warning("a bell did not reach the others", error=str(error))
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _send(self, rung: list[tuple[str, int | None]]) -> None:
@@ -94,7 +98,7 @@ class Doorbell:
                     async for notice in connection.notifies():
                         self._hear(notice.payload)
             except psycopg.Error as error:
-                log.warning("the bell line is down", extra={"error": str(error)})
+                log.warning("the bell line is down", error=str(error))
             await asyncio.sleep(RECONNECT_SECONDS)
 
     def _hear(self, payload: str) -> None:

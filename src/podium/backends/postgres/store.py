@@ -147,6 +147,8 @@ class PostgresStore:
             await self._begin_write(connection, attempt)
             tx = PostgresTx(connection, self.queries)
             result = await body(tx, *args, **kwargs)
+            if tx.refused is not None:
+                raise tx.refused
             attempt.remembered = (result, tx.rung)
             attempt.committing = True
             began = self._clock.monotonic()

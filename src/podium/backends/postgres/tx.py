@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -26,6 +27,8 @@ class PostgresTx:
         self._connection = connection
         self._queries = queries
         self.rung: list[tuple[str, int | None]] = []
+        self.refused: Exception | None = None
+        """Why the database gave the transaction up. It answers COMMIT with ROLLBACK, not an error."""
 
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
@@ -35,7 +38,8 @@ class PostgresTx:
             await cursor.execute(known.text.encode(), bound)
             return await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise translated(query, error) from error
+            self.refused = translated(query, error)
+            raise self.refused from error
         except UnicodeEncodeError as error:
             raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
 
@@ -45,7 +49,8 @@ class PostgresTx:
             await self._connection.execute("set local statement_timeout = 0")
             await self._connection.execute(text.encode())
         except psycopg.Error as error:
-            raise translated("script", error) from error
+            self.refused = translated("script", error)
+            raise self.refused from error
 
     def ring(self, channel: str, hint: int | None = None) -> None:
         self.rung.append((channel, hint))
@@ -55,9 +60,17 @@ def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
     """Parameters as PostgreSQL takes them: lists as one JSON text of objects."""
     if params.keys() != query.parameters:
         raise TypeError(f"{query.name} takes {sorted(query.parameters)}, got {sorted(params)}")
+    for name, value in params.items():
+        if isinstance(value, datetime):
+            _refuse_naive(query, value)
     for name, columns in query.lists.items():
         params[name] = _list(query, columns, params[name])
     return params
+
+
+def _refuse_naive(query: Query, moment: datetime) -> None:
+    if moment.tzinfo is None:
+        raise Invalid(f"{query.name}: {moment!r} has no time zone; every time in Podium is aware")
 
 
 def _list(query: Query, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> str:
@@ -66,10 +79,20 @@ def _list(query: Query, columns: tuple[str, ...], rows: Sequence[Sequence[Any]])
     names = [columns[n] for n in used]
     try:
         if len(used) == len(columns):
-            return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
-        return orjson.dumps([{columns[n]: row[n] for n in used} for row in rows]).decode()
+            return _json([dict(zip(names, row, strict=True)) for row in rows])
+        return _json([{columns[n]: row[n] for n in used} for row in rows])
     except TypeError as error:
         raise Invalid(f"{query.name}: a row cannot be stored: {error}") from None
+
+
+def _json(rows: list[dict[str, Any]]) -> str:
+    return orjson.dumps(rows, default=_time, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+
+
+def _time(value: object) -> str:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.isoformat()
+    raise TypeError(f"{value!r} is not a column's value")
 
 
 def translated(query: str, error: psycopg.Error) -> Exception:
@@ -80,6 +103,8 @@ def translated(query: str, error: psycopg.Error) -> Exception:
         return ConstraintViolated(f"{query}: {error.diag.message_primary}")
     if isinstance(error, TIMEOUT):
         return Unavailable(f"{query} took too long: {error}", cause=type(error).__name__)
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return Unavailable(f"{query}: the database is read-only", cause="ReadOnly")
     if isinstance(error, psycopg.errors.RaiseException):
         return ConstraintViolated(f"{query}: {error.diag.message_primary}")
     if isinstance(error, psycopg.DataError):

@@ -19,6 +19,9 @@ def connect(path: str, clock: Clock) -> apsw.Connection:
     db = apsw.Connection(path, statementcachesize=256)
     # The loop waits outside SQLite, not inside it (see SQLiteStore._wait_for_lock).
     db.set_busy_timeout(0)
+    # On a table with partial indexes SQLite would look at each bound value again, and compile the
+    # statement anew on every call: a claim takes 116 µs then instead of 10.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
     def podium_now(*_: apsw.SQLiteValue) -> int:
         return to_micros(clock.now())

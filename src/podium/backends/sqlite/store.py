@@ -199,8 +199,11 @@ class SQLiteStore:
     ) -> tuple[Write, Any, BaseException | None]:
         rung = len(self._write_tx.rung)
         db.execute("savepoint body")
+        self._write_tx.refused = None
         try:
             result = drive(write.body(self._write_tx, *write.args, **write.kwargs))
+            if self._write_tx.refused is not None:
+                raise self._write_tx.refused
         except Exception as error:
             del self._write_tx.rung[rung:]
             if db.in_transaction:
@@ -247,7 +250,7 @@ class SQLiteStore:
     def _refusal(self, error: apsw.Error) -> Unavailable:
         if isinstance(error, apsw.IOError) and not self._wounded:
             self._wounded = True
-            log.error("the disk failed; no write is taken until it syncs again", exc_info=error)
+            log.error("the disk failed; no write is taken until it syncs again", trace=error)
         refusal = unavailable(error)
         self._metrics.store_unavailable.labels(cause=refusal.details["cause"]).inc()
         return refusal
@@ -316,8 +319,12 @@ def _snapshot(
         db.execute("begin")
     except UNAVAILABLE_ERRORS as error:
         raise unavailable(error) from error
+    changes = db.total_changes()
     try:
-        return cast(R, drive(body(tx, *args, **kwargs)))
+        result = drive(body(tx, *args, **kwargs))
+        if db.total_changes() != changes:
+            raise PodiumError(f"{body!r} writes, and a read may not")
+        return cast(R, result)
     finally:
         tx.rung.clear()
         if db.in_transaction:

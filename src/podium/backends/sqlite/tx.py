@@ -43,6 +43,8 @@ class SQLiteTx:
         self._queries = queries
         self._shapes: dict[str, Shape] = {}
         self.rung: list[tuple[str, int | None]] = []
+        self.refused: Exception | None = None
+        """What the database refused in this body: it is not committed, even if the body goes on."""
 
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
@@ -54,9 +56,11 @@ class SQLiteTx:
         except UnicodeEncodeError as error:
             raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
         except apsw.ConstraintError as error:
-            raise ConstraintViolated(f"{query}: {error}") from error
+            self.refused = ConstraintViolated(f"{query}: {error}")
+            raise self.refused from error
         except UNAVAILABLE_ERRORS as error:
-            raise unavailable(error) from error
+            self.refused = unavailable(error)
+            raise self.refused from error
         return [] if shape is None else _shaped(found, *shape)
 
     async def script(self, text: str) -> None:
@@ -107,17 +111,30 @@ def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
         if name in query.lists:
             params[name] = _list(query, value)
         elif isinstance(value, datetime):
-            params[name] = to_micros(value)
+            params[name] = _moment(query, value)
+        elif isinstance(value, str) and "\0" in value:
+            raise Invalid(f"{query.name}: {name} has a NUL character")
     return params
+
+
+def _moment(query: Query, moment: datetime) -> int:
+    try:
+        return to_micros(moment)
+    except ValueError as error:
+        raise Invalid(f"{query.name}: {error}") from None
 
 
 def _list(query: Query, rows: Sequence[Sequence[Any]]) -> str:
     try:
         # Plain tuples: orjson does not take the named ones for lists.
         plain = list(map(tuple, rows))
-        return orjson.dumps(plain, default=_micros, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+        text = orjson.dumps(plain, default=_micros, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
     except TypeError as error:
         raise Invalid(f"{query.name}: a row cannot be stored: {error}") from None
+    # SQLite would take it; PostgreSQL does not, and behaviour is not a matter of the store.
+    if "\\u0000" in text and any("\0" in c for row in plain for c in row if isinstance(c, str)):
+        raise Invalid(f"{query.name}: a row has a NUL character")
+    return text
 
 
 def _micros(value: object) -> int:

@@ -20,7 +20,7 @@ create table work (
     id               text collate "C" not null primary key,
     queue            text collate "C" not null,
     state            text collate "C" not null check (state in ('scheduled', 'ready', 'offered', 'leased', 'running')),
-    rank             bigint not null,       -- the order of claims: ready_at - priority * ageing
+    rank             bigint not null,       -- the order of claims: ready_at - priority * ageing, in nanoseconds
     wake_at          timestamptz not null,  -- when somebody must look if nothing else happens
     priority         int not null check (priority between 0 and 10),
     payload          text not null,
@@ -132,6 +132,11 @@ declare
     part text;
     dropped int := 0;
 begin
+    -- To add or drop a partition the journal is locked, and with it all work. So do not wait in
+    -- line for it (whoever comes later would wait behind), and if this process is paused before
+    -- it commits, let go soon.
+    perform set_config('lock_timeout', '200ms', true);
+    perform set_config('idle_in_transaction_session_timeout', '1s', true);
     for n in 0..2 loop
         week := date_trunc('week', podium_now(), 'UTC') + n * interval '7 days';
         part := 'journal_' || to_char(week at time zone 'UTC', 'IYYY"w"IW');

@@ -5,7 +5,7 @@ create table work (
     id               text    not null primary key,
     queue            text    not null,
     state            text    not null check (state in ('scheduled', 'ready', 'offered', 'leased', 'running')),
-    rank             integer not null,  -- the order of claims: ready_at - priority * ageing
+    rank             integer not null,  -- the order of claims: ready_at - priority * ageing, in nanoseconds
     wake_at          integer not null,  -- when somebody must look if nothing else happens
     priority         integer not null check (priority between 0 and 10),
     payload          text    not null,

@@ -24,5 +24,5 @@ select seq, at as happened_at, kind, aggregate_id, event, actor, epoch, reason, 
 select 0 as seq, pg_snapshot_xmin(pg_current_snapshot())::text::bigint as tx;
 
 -- prune --
--- Whole weeks at a time.
-select podium_journal_tend(:keep_seconds) as dropped where :n > 0;
+-- Whole weeks at a time, a row for each.
+select dropped from generate_series(1, podium_journal_tend(:keep_seconds)) as dropped where :n > 0;

@@ -62,7 +62,7 @@ with chosen as materialized (
        for update skip locked)
 update work
    set state = 'ready', holder = null,
-       wake_at = least(expire_at, podium_now() + seconds(coalesce(wait_seconds_max, ttl_seconds)))
+       wake_at = least(expire_at, coalesce(ready_at + seconds(wait_seconds_max), expire_at))
  where ctid = any(array(select ctid from chosen))
 returning id, queue, rank;
 
@@ -74,7 +74,7 @@ with back as (
 insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, epoch,
                   attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
                   error, enqueued_at, ready_at, expire_at)
-select id, queue, 'ready', micros(podium_now() - seconds(priority * :ageing_seconds)),
+select id, queue, 'ready', micros(podium_now() - seconds(priority * :ageing_seconds)) * 1000,
        podium_now() + seconds(least(ttl_seconds, coalesce(wait_seconds_max, ttl_seconds))),
        priority, payload, properties, parent, epoch,
        attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,

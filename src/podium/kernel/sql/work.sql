@@ -1,12 +1,12 @@
 -- The leased queue. Every change of a held row presents the epoch it was granted.
 
 -- enqueue --
--- An id that was ever finished is not run again. `n` keeps the order of one list within a microsecond.
+-- An id that was ever finished is not run again. `n` keeps the order of one list.
 insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, dedupe_key,
                   attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
                   enqueued_at, ready_at, expire_at)
 select i.id, i.queue, i.state,
-       micros(podium_now() + seconds(i.delay_seconds - i.priority * :ageing_seconds)) + i.n,
+       micros(podium_now() + seconds(i.delay_seconds - i.priority * :ageing_seconds)) * 1000 + i.n,
        podium_now() + seconds(i.wake_seconds),
        i.priority, i.payload, i.properties, i.parent, i.dedupe_key,
        i.attempts_max, i.retry, i.lease_seconds, i.run_seconds_max, i.wait_seconds_max, i.ttl_seconds,
@@ -18,6 +18,13 @@ select i.id, i.queue, i.state,
  where not exists (select 1 from work_finished f where f.id = i.id)
 on conflict do nothing
 returning id, queue, state, rank;
+
+-- withdraw_finished --
+-- Enqueueing waits for whoever finishes the same id at that moment, and then finds the way free.
+-- This look, with eyes that see what was committed meanwhile, takes such an item out again.
+delete from work
+ where id in (select f.id from :ids(id text) i cross join work_finished f where f.id = i.id)
+returning id;
 
 -- known_by_dedupe_key --
 select w.queue, w.dedupe_key, w.id
@@ -48,7 +55,7 @@ update work
            case when :starts = 1 then coalesce(run_seconds_max, lease_seconds) else lease_seconds end))
  where id in (select w.id from :ids(id text) i cross join work w
                where w.id = i.id and w.state in ('ready', 'offered')
-                 and (w.state = 'offered' or w.wake_at > podium_now())
+                 and w.expire_at > podium_now() and (w.state = 'offered' or w.wake_at > podium_now())
                  for update of w skip locked)
 returning id, epoch, queue, wake_at as expires_at, attempts, attempts_max, priority, payload, properties,
           parent, lease_seconds, rank;
@@ -110,8 +117,8 @@ select w.id, w.queue, i.state, w.parent, w.holder, w.epoch, w.attempts, i.reason
 
 insert into journal (at, kind, aggregate_id, event, actor, epoch, reason)
 select f.finished_at, 'work', f.id, f.state, f.holder, f.epoch, f.reason
-  from :items(id text) i cross join work w cross join work_finished f
- where w.id = i.id and f.id = i.id;
+  from :items(id text, epoch int) i cross join work w cross join work_finished f
+ where w.id = i.id and w.epoch = i.epoch and f.id = i.id;
 
 delete from work
  where id in (select f.id from :items(id text) i cross join work_finished f where f.id = i.id)
@@ -124,7 +131,7 @@ update work as w
        attempts = w.attempts - i.refund, error = coalesce(i.failure, w.error),
        ready_at = podium_now() + seconds(i.delay_seconds),
        rank = case when i.keeps_rank = 1 then w.rank
-                   else micros(podium_now() + seconds(i.delay_seconds - w.priority * :ageing_seconds)) end,
+                   else micros(podium_now() + seconds(i.delay_seconds - w.priority * :ageing_seconds)) * 1000 end,
        wake_at = case when i.delay_seconds > 0 then podium_now() + seconds(i.delay_seconds)
                       else least(w.expire_at,
                                  podium_now() + seconds(coalesce(w.wait_seconds_max, w.ttl_seconds))) end
@@ -137,7 +144,7 @@ returning id, epoch, queue, rank;
 -- What was put off, or offered and not taken, is ready now.
 update work
    set state = 'ready', holder = null,
-       wake_at = least(expire_at, podium_now() + seconds(coalesce(wait_seconds_max, ttl_seconds)))
+       wake_at = least(expire_at, coalesce(ready_at + seconds(wait_seconds_max), expire_at))
  where rowid in (select rowid from work
                   where wake_at <= podium_now() and state in ('scheduled', 'offered')
                   order by wake_at
@@ -169,7 +176,9 @@ select id, epoch, state, queue, attempts, attempts_max, retry, priority, holder,
 
 -- quarantine --
 -- A row that cannot be settled is left for a person, and looked at again in an hour.
-update work set wake_at = podium_now() + seconds(3600) where id = :id returning id;
+update work set wake_at = podium_now() + seconds(3600)
+ where id = :id and wake_at <= podium_now() and state in ('ready', 'leased', 'running')
+returning id;
 
 -- next_wake --
 -- Relative to the database's clock, because the sleeper's own clock may be wrong.
@@ -235,7 +244,7 @@ select queue, count(*) as count from work_finished where state = 'dead' group by
 insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, epoch,
                   attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
                   error, enqueued_at, ready_at, expire_at)
-select f.id, f.queue, 'ready', micros(podium_now() - seconds(f.priority * :ageing_seconds)),
+select f.id, f.queue, 'ready', micros(podium_now() - seconds(f.priority * :ageing_seconds)) * 1000,
        podium_now() + seconds(least(f.ttl_seconds, coalesce(f.wait_seconds_max, f.ttl_seconds))),
        f.priority, f.payload, f.properties, f.parent, f.epoch,
        f.attempts_max, f.retry, f.lease_seconds, f.run_seconds_max, f.wait_seconds_max, f.ttl_seconds,

@@ -186,7 +186,11 @@ def after_failure(
     if row.attempts >= row.attempts_max:
         return bury(row, reason=f"{reason}_attempts_exhausted", error=error)
     if delay_seconds is None:
-        delay_seconds = _policy(row).delay_seconds(max(row.attempts, 1), rng)
+        try:
+            delay_seconds = _policy(row).delay_seconds(max(row.attempts, 1), rng)
+        except ValueError as unreadable:
+            # Nobody knows when to try again; a person must look, and nobody else waits for that.
+            return bury(row, reason="unreadable", error=str(unreadable))
     return PutBack(
         id=row.id,
         epoch=row.epoch,

@@ -68,9 +68,18 @@ class Work:
         if any(0 < row.delay_seconds <= SOON_SECONDS for row in rows):
             tx.ring(SWEEP)
         new = {row.id for row in created}
+        new -= await self._withdraw_finished(tx, [item.id for item in items if item.id in new])
         if len(new) == len(rows):
             return [Enqueued(row.id, True) for row in rows]
         return await self._name_duplicates(tx, rows, _first_places(rows, new))
+
+    async def _withdraw_finished(self, tx: Tx, ids: Sequence[str | None]) -> set[str]:
+        """Of ids that the caller chose, those that were finished while they were enqueued."""
+        if not ids:
+            return set()
+        return {
+            row.id for row in await tx.rows("work.withdraw_finished", ids=[(id,) for id in ids])
+        }
 
     async def _name_duplicates(
         self, tx: Tx, rows: list[decide.NewRow], answers: list[Enqueued]
@@ -205,6 +214,9 @@ class Work:
 
     async def fail(self, tx: Tx, failures: Sequence[Failure]) -> list[Verdict]:
         """A start that ended badly: it is tried again after its backoff, or becomes a dead letter."""
+        for failure in failures:
+            if failure.delay_seconds is not None:
+                decide.seconds("delay_seconds", failure.delay_seconds, zero=True)
         by_lease = {(f.lease.id, f.lease.epoch): f for f in failures}
         leases = [failure.lease for failure in failures]
 
@@ -294,7 +306,7 @@ class Work:
         """Put dead letters back into their queues. True for each that was dead and now is ready."""
         refuse_too_many(ids)
         rows = await tx.rows(
-            "work.replay", ids=[(id,) for id in ids], ageing_seconds=self._ageing_seconds
+            "work.replay", ids=[(id,) for id in sorted(set(ids))], ageing_seconds=self._ageing_seconds
         )
         back = {row.id for row in rows}
         self.announce(tx, [(row.queue, 0) for row in rows])

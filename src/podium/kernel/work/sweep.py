@@ -12,6 +12,8 @@ from podium.kernel.work import decide
 from podium.kernel.work.decide import Finish, Held, PutBack
 from podium.kernel.work.queue import Work
 
+LOCKED_PAUSE_SECONDS = 0.1
+
 log = logger(__name__)
 
 
@@ -25,11 +27,15 @@ class WorkSweep:
         self._rng = rng
 
     async def sweep(self, store: Store, limit: int) -> Swept:
+        next_seconds = await store.read(next_wake)
+        if next_seconds is None or next_seconds > 0:
+            return Swept(0, next_seconds)
         promoted = await store.write(self.promote, limit)
         settled = await self._settle(store, limit)
-        next_seconds = await store.read(next_wake)
-        full = promoted >= limit or settled >= limit
-        return Swept(promoted + settled, 0.0 if full else next_seconds)
+        if promoted + settled == 0:
+            # What is due is locked by somebody who is settling it: look again, but not at once.
+            return Swept(0, LOCKED_PAUSE_SECONDS)
+        return Swept(promoted + settled, 0.0)
 
     async def promote(self, tx: Tx, limit: int) -> int:
         """What was put off until now, or offered and not taken, becomes ready."""
@@ -47,7 +53,7 @@ class WorkSweep:
             return decide.when_due(row, self._rng)
         except ValueError as error:
             # A policy that cannot be read must not stop the sweep of the others.
-            log.error("item cannot be settled", extra={"id": row.id, "error": str(error)})
+            log.error("item cannot be settled", id=row.id, error=str(error))
             return decide.bury(row, reason="unreadable", error=str(error))
 
     async def _settle(self, store: Store, limit: int) -> int:
@@ -57,7 +63,7 @@ class WorkSweep:
         except Unavailable:
             raise
         except PodiumError as error:
-            log.error("a due item is refused by the store", extra={"error": str(error)})
+            log.error("a due item is refused by the store", error=str(error))
         settled = 0
         for id in await store.read(due_ids, limit):
             try:
@@ -65,7 +71,7 @@ class WorkSweep:
             except Unavailable:
                 raise
             except PodiumError as error:
-                log.error("item set apart", extra={"id": id, "error": str(error)})
+                log.error("item set apart", id=id, error=str(error))
                 await self._set_apart(store, id)
         return settled
 
@@ -75,7 +81,7 @@ class WorkSweep:
         except Unavailable:
             raise
         except PodiumError as error:
-            log.error("item cannot even be set apart", extra={"id": id, "error": str(error)})
+            log.error("item cannot even be set apart", id=id, error=str(error))
 
     async def settle_one(self, tx: Tx, id: str) -> int:
         rows = await tx.rows("work.due_one", id=id)
