@@ -59,9 +59,10 @@ class Janitor:
     def _duties(self) -> dict[str, Prune]:
         return {
             "work": self._prune_work,
-            "journal": self._prune_journal,
             "idempotency": self._prune_idempotency,
             "commits": self._prune_commits,
+            # Last: it gives up while somebody else, a backup for instance, reads the journal.
+            "journal": self._prune_journal,
         }
 
     async def _prune_work(self, tx: Tx) -> int:

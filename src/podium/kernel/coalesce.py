@@ -49,6 +49,8 @@ class Coalescer(Generic[I, O]):
             return
         try:
             answers = await self._call([item for item, _ in batch])
+            if len(answers) != len(batch):
+                raise RuntimeError(f"{len(batch)} items were sent, {len(answers)} were answered")
         except Unavailable as error:
             self._fail(batch, error)
         except PodiumError as error:

@@ -7,7 +7,7 @@ in which they were committed: a follower never sees a line appear behind one it 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -91,7 +91,9 @@ async def end(tx: Tx) -> Position:
     return Position(row.tx, row.seq)
 
 
-async def follow(store: Store, *, after: Position = START, n: int = 1_000) -> AsyncIterator[Line]:
+async def follow(
+    store: Store, *, after: Position = START, n: int = 1_000
+) -> AsyncGenerator[Line, None]:
     """All lines from `after` on, for ever: woken by each commit, and looking once a second anyway."""
     listener = store.bell.listen(CHANNEL)
     try:

@@ -19,7 +19,12 @@ Connection = psycopg.AsyncConnection[Any]
 RERUN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 """The database chose this transaction to give way; the same body will do."""
 
-TIMEOUT = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+TIMEOUT = (
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.TransactionTimeout,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 
 class PostgresTx:
@@ -60,7 +65,7 @@ def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
     """Parameters as PostgreSQL takes them: lists as one JSON text of objects."""
     if params.keys() != query.parameters:
         raise TypeError(f"{query.name} takes {sorted(query.parameters)}, got {sorted(params)}")
-    for name, value in params.items():
+    for value in params.values():
         if isinstance(value, datetime):
             _refuse_naive(query, value)
     for name, columns in query.lists.items():

@@ -153,10 +153,15 @@ class SQLiteStore:
         except apsw.BusyError as error:
             self._wait_for_lock(unavailable(error))
             return
-        except UNAVAILABLE_ERRORS as error:
-            self._end_round(self._take_waiting(), self._refusal(error))
+        except Exception as error:
+            self._give_up(db, self._take_waiting(), error)
             return
-        ran = self._run_bodies(db)
+        ran: Ran = []
+        try:
+            self._run_bodies(db, ran)
+        except Exception as error:
+            self._give_up(db, ran, error)
+            return
         if not db.in_transaction:
             # SQLite rolled everything back by itself: a full disk, an I/O error, no memory.
             self._end_round(ran, Unavailable("the transaction was lost; nothing was stored"))
@@ -169,7 +174,7 @@ class SQLiteStore:
         began = self._clock.monotonic()
         try:
             db.execute("commit")
-        except UNAVAILABLE_ERRORS as error:
+        except Exception as error:
             self._give_up(db, ran, error)
         else:
             self._note_commit(self._clock.monotonic() - began)
@@ -182,17 +187,20 @@ class SQLiteStore:
             log.warning("the disk takes writes again")
         db.execute("begin immediate")
 
-    def _run_bodies(self, db: apsw.Connection) -> Ran:
-        ran: Ran = []
+    def _run_bodies(self, db: apsw.Connection, ran: Ran) -> None:
         until = self._clock.monotonic() + ROUND_SECONDS_MAX
         while self._waiting and len(ran) < BODIES_PER_COMMIT:
             write = self._waiting.popleft()
             if write.answer.cancelled():
                 continue
-            ran.append(self._run_body(db, write))
+            try:
+                ran.append(self._run_body(db, write))
+            except Exception:
+                # Its savepoint failed, not its body: whoever is in this round must be told.
+                ran.append((write, None, None))
+                raise
             if not db.in_transaction or self._clock.monotonic() > until:
                 break
-        return ran
 
     def _run_body(
         self, db: apsw.Connection, write: Write
@@ -223,10 +231,8 @@ class SQLiteStore:
             if error is None:
                 self._note_commit(future.result())
                 self._end_round(ran, None)
-            elif isinstance(error, UNAVAILABLE_ERRORS):
-                self._give_up(db, ran, error)
             else:
-                self._end_round(ran, error)
+                self._give_up(db, ran, error)
 
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._threads, commit)
@@ -241,11 +247,16 @@ class SQLiteStore:
         self,
         db: apsw.Connection,
         ran: Ran,
-        error: apsw.Error,
+        error: BaseException,
     ) -> None:
-        if db.in_transaction:
-            db.execute("rollback")
-        self._end_round(ran, self._refusal(error))
+        try:
+            if db.in_transaction:
+                db.execute("rollback")
+        except apsw.Error as failed:
+            log.error("a round could not be rolled back", trace=failed)
+        if isinstance(error, UNAVAILABLE_ERRORS):
+            error = self._refusal(error)
+        self._end_round(ran, error)
 
     def _refusal(self, error: apsw.Error) -> Unavailable:
         if isinstance(error, apsw.IOError) and not self._wounded:

@@ -86,7 +86,8 @@ returning id, queue;
 delete from work_finished
  where ctid = any(array(
     select ctid from work_finished
-     where (state <> 'dead' and finished_at < podium_now() - seconds(:done_seconds))
-        or (state = 'dead' and finished_at < podium_now() - seconds(:dead_seconds))
+     where finished_at < podium_now() - seconds(least(:done_seconds, :dead_seconds))
+       and finished_at < podium_now() - seconds(
+           case when state = 'dead' then :dead_seconds else :done_seconds end)
      limit :n))
 returning id;

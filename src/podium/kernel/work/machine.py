@@ -35,6 +35,8 @@ ITEM = Machine(
         Move("complete", State.RUNNING, State.DONE, "the holder succeeded"),
         Move("retry", State.RUNNING, State.SCHEDULED, "failed or lost; attempts remain; backs off"),
         Move("retry", State.RUNNING, State.READY, "failed or lost; attempts remain; at once"),
+        Move("retry", State.LEASED, State.SCHEDULED, "refused before it began; backs off"),
+        Move("bury", State.LEASED, State.DEAD, "refused before it began, for good"),
         Move("bury", State.RUNNING, State.DEAD, "failed or lost; no attempt remains"),
         Move("bury", State.READY, State.DEAD, "waited longer than it may"),
         Move("cancel", State.SCHEDULED, State.CANCELLED, "not wanted any more"),

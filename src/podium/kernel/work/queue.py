@@ -306,7 +306,9 @@ class Work:
         """Put dead letters back into their queues. True for each that was dead and now is ready."""
         refuse_too_many(ids)
         rows = await tx.rows(
-            "work.replay", ids=[(id,) for id in sorted(set(ids))], ageing_seconds=self._ageing_seconds
+            "work.replay",
+            ids=[(id,) for id in sorted(set(ids))],
+            ageing_seconds=self._ageing_seconds,
         )
         back = {row.id for row in rows}
         self.announce(tx, [(row.queue, 0) for row in rows])

@@ -1,0 +1,1 @@
+"""The peers, each set up as its own documentation advises for speed."""

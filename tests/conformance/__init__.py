@@ -1,0 +1,1 @@
+"""Every backend takes on every suite."""

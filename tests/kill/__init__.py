@@ -1,0 +1,11 @@
+"""Real processes that are killed with -9 at any moment, and one checker of what they left behind.
+
+    program     an engine as a user would run it, with a workload that says what it does
+    history     what each operation was told: start, end, ok, fail or unknown
+    child       one such process, from outside: wait for what it says, kill, pause, stop it
+    fleet       a store and its processes, over many lives
+    facts       what the tables hold, asked with SQL of our own
+    checker     history, outside effects and facts compared
+
+`tests/soak` runs the same with hundreds of kills, and with power cuts and failing disks.
+"""

@@ -1,0 +1,1 @@
+"""The virtual world itself: its loop, its faults, its checkers."""
