@@ -10,7 +10,7 @@ from podium.testing.servers import postgres
 from tests.kill.fleet import fleet
 from tests.kill.scenes import SERVER_SETTINGS, kill_among_others
 
-KILLS = 8
+KILLS = 6
 SERVER_KILLS = 4
 PAUSES = 1
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("kill-postgres"), pytest.mark.timeout(240)
 def test_processes_and_server_killed_again_and_again_lose_nothing(
     tmp_path: Path, seed: int
 ) -> None:
-    """Takes some seconds: it kills twelve times, and each successor must boot."""
+    """Takes some seconds: it kills ten times, and each successor must boot."""
     with (
         # With real syncs a commit takes its time, and the server is often killed within one.
         postgres(fsync=True, settings=SERVER_SETTINGS) as server,

@@ -10,7 +10,7 @@ from tests.kill.fleet import fleet
 from tests.kill.program import EXIT_UNAVAILABLE
 from tests.kill.scenes import kill_one_after_another
 
-KILLS = 8
+KILLS = 10
 
 # Many processes boot here: on a busy machine that takes longer than tests usually may.
 pytestmark = [pytest.mark.xdist_group("kill-sqlite"), pytest.mark.timeout(240)]

@@ -12,6 +12,7 @@ somebody takes the item again. The lease is the safety net, not the `except`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from podium.kernel.bus import Delivery, SqlBus
@@ -156,10 +157,11 @@ class WorkConsumer:
                 continue
         else:
             verdicts = await self._store.write(self._settle_all, outcomes)
-        for outcome, verdict in zip(outcomes, verdicts, strict=True):
-            kind = "done" if isinstance(outcome, Done) else "failed"
-            label = kind if verdict is Verdict.OK else "refused"
-            self._metrics.consumed.labels(queue=self._queue, outcome=label).inc()
+        counted = Counter(
+            _label(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts, strict=True)
+        )
+        for label, count in counted.items():
+            self._metrics.consumed.labels(queue=self._queue, outcome=label).inc(count)
 
     async def _settle_all(self, tx: Tx, outcomes: Sequence[Outcome]) -> list[Verdict]:
         done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
@@ -232,6 +234,12 @@ class BusConsumer:
         if verdict is not Verdict.OK:
             raise LeaseLost(delivery.id, delivery.epoch, verdict)
         await self._handle(tx, delivery)
+
+
+def _label(outcome: Outcome, verdict: Verdict) -> str:
+    if verdict is not Verdict.OK:
+        return "refused"
+    return "done" if isinstance(outcome, Done) else "failed"
 
 
 def _is_being_cancelled() -> bool:

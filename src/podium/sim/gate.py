@@ -35,7 +35,8 @@ class Found(NamedTuple):
     mutant: str
     seeds: int | None
     """How many seeds it took; None when the bug was not found."""
-    invariant: str
+    seen: str
+    """The invariant that named it; or what else went wrong, when none did."""
     clean: str
     """What went wrong with the real code under the same faults; empty when nothing did."""
 
@@ -43,22 +44,25 @@ class Found(NamedTuple):
 def hunt(name: str) -> Found:
     """Look for one planted bug, and then show that the real code passes where it was found."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    seeds, invariant = _first_seen(mutant)
+    seeds, seen = _first_seen(mutant)
     clean = ""
     for seed in range(max(CLEAN_SEEDS_MIN, seeds or 0)):
         outcome = live(Task(mutant.scenario, seed, mutant.name))
         if outcome.invariant is not None:
             clean = f"seed {seed}: {outcome.message}"
             break
-    return Found(name, seeds, invariant, clean)
+    return Found(name, seeds, seen, clean)
 
 
 def _first_seen(mutant: Mutant) -> tuple[int | None, str]:
+    others = "nothing else"
     for seed in range(SEEDS_MAX):
         outcome = live(Task(mutant.scenario, seed, mutant.name, is_mutated=True))
         if outcome.invariant in mutant.finds:
             return seed + 1, str(outcome.invariant)
-    return None, ""
+        if outcome.invariant is not None:
+            others = outcome.message
+    return None, others
 
 
 def digests(count: int) -> list[str]:
@@ -92,9 +96,9 @@ def pass_gate(jobs: int, seeds: int = SEEDS) -> bool:
 
 def _tell(result: Found) -> bool:
     if result.seeds is None:
-        print(f"FAILED mutant {result.mutant} was not found within {SEEDS_MAX} seeds")
+        print(f"FAILED mutant {result.mutant} was not found in {SEEDS_MAX} seeds; {result.seen}")
     else:
-        print(f"mutant {result.mutant}: {result.invariant} after {result.seeds} seeds")
+        print(f"mutant {result.mutant}: {result.seen} after {result.seeds} seeds")
     if result.clean:
         print(f"FAILED the real code under the faults of {result.mutant}: {result.clean}")
     return result.seeds is not None and not result.clean

@@ -17,7 +17,7 @@ from podium.kernel.errors import Unavailable
 from podium.kernel.migrate import SQL
 from podium.kernel.queries import HEADING, Queries
 from podium.kernel.store import Row, Store, Tx
-from podium.kernel.work import Verdict, Work, WorkSweep
+from podium.kernel.work import Verdict, Work, WorkSweep, decide
 from podium.kernel.work.model import Leased
 from podium.sim.faults import Faults
 from podium.sim.parts import REAL, Parts
@@ -90,7 +90,8 @@ class RescueById(WorkSweep):
         return await tx.rows("work.due", n=limit)
 
     async def _rescue(self, tx: Tx, rows: tuple[Row, ...]) -> int:
-        return len(await self._work.settle(tx, [(row, self._decide(row)) for row in rows]))
+        decisions = [(row, decide.when_due(row, self._rng)) for row in rows]
+        return len(await self._work.settle(tx, decisions))
 
 
 class NoPromotion(WorkSweep):

@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 import psycopg
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from podium.kernel.bell import Bell
 from podium.kernel.telemetry import logger
@@ -30,9 +29,8 @@ log = logger(__name__)
 
 
 class Doorbell:
-    def __init__(self, url: str, pool: AsyncConnectionPool[Any], bell: Bell, sender: str) -> None:
+    def __init__(self, url: str, bell: Bell, sender: str) -> None:
         self._url = url
-        self._pool = pool
         self._bell = bell
         self._sender = sender
         self._rung: dict[str, int | None] = {}
@@ -67,31 +65,49 @@ class Doorbell:
 
     async def _notify(self) -> None:
         while True:
+            try:
+                async with await self._connect("podium-notify") as connection:
+                    # A ring that is lost with the whole server wakes nobody it should have.
+                    await connection.execute("set synchronous_commit = off")
+                    await self._keep_notifying(connection)
+            except psycopg.Error as error:
+                log.warning("bells do not reach the others", error=str(error))
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _keep_notifying(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        while True:
             await self._something_rung.wait()
             self._something_rung.clear()
-            rung, self._rung = list(self._rung.items()), {}
+            rung, self._rung = self._rung, {}
             try:
-                await self._send(rung)
-            except (psycopg.Error, PoolTimeout) as error:
-                log.warning("a bell did not reach the others", error=str(error))
+                await self._send(connection, list(rung.items()))
+            except psycopg.Error:
+                # Told once the line is up again: late, and with nothing to begin at.
+                self._rung = dict.fromkeys([*rung, *self._rung])
+                self._something_rung.set()
+                raise
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _send(self, rung: list[tuple[str, int | None]]) -> None:
+    async def _send(
+        self, connection: psycopg.AsyncConnection[Any], rung: list[tuple[str, int | None]]
+    ) -> None:
         for start in range(0, len(rung), CHANNELS_PER_NOTIFY):
             part = rung[start : start + CHANNELS_PER_NOTIFY]
             payload = orjson.dumps([self._sender, part]).decode()
             if len(payload.encode()) > PAYLOAD_BYTES_MAX:
                 # Too many long names to tell: "look everywhere".
                 payload = orjson.dumps([self._sender, []]).decode()
-            async with self._pool.connection() as connection:
-                await connection.execute("select pg_notify(%s, %s)", (CHANNEL, payload))
+            await connection.execute("select pg_notify(%s, %s)", (CHANNEL, payload))
+
+    async def _connect(self, name: str) -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(
+            self._url, autocommit=True, application_name=name
+        )
 
     async def _listen(self) -> None:
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    self._url, autocommit=True, application_name="podium-listen"
-                ) as connection:
+                async with await self._connect("podium-listen") as connection:
                     await connection.execute(f"listen {CHANNEL}")
                     self._listening.set()
                     self._bell.ring_all()

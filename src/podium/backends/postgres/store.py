@@ -3,11 +3,11 @@
 A body is awaited on a pooled connection, under READ COMMITTED, and run again when PostgreSQL chose
 it to give way (deadlock, serialization) or when the connection was lost before the commit.
 
-The hard case is a connection lost *while* committing: it may have happened. So each write first
-inserts a key of its own into `podium_commits`, in the same round trip as BEGIN. When the answer to
-COMMIT is lost, the body is run again under that same key: if the first commit happened the key is
-there, and the result of the first run is the answer; if it did not, the second run is the only one;
-if nobody knows yet, the insert waits for the first transaction to end. (See the decision record.)
+The hard case is a connection lost *while* committing: it may have happened. So each write that
+changed something inserts a key of its own into `podium_commits`, in the same round trip as COMMIT.
+When the answer is lost, the body is run again, and begins by inserting the same key: if the first
+commit happened the key is there, and the result of the first run is the answer; if it is still under
+way, the insert waits for it; and if it comes later, it finds the key taken. (See the decision record.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podium.backends.postgres.doorbell import Doorbell
 from podium.backends.postgres.tx import RERUN, Connection, PostgresTx
 from podium.kernel.bell import Bell
 from podium.kernel.clock import Clock
-from podium.kernel.errors import CommitUnknown, Unavailable
+from podium.kernel.errors import CommitUnknown, SchemaMismatch, Unavailable
 from podium.kernel.ids import Ulids
 from podium.kernel.queries import Queries
 from podium.kernel.store import Body
@@ -86,7 +86,7 @@ class PostgresStore:
             reconnect_timeout=patience_seconds,
             name="podium",
         )
-        self._doorbell = Doorbell(url, self._pool, self.bell, self._keys.new())
+        self._doorbell = Doorbell(url, self.bell, self._keys.new())
 
     async def open(self) -> None:
         try:
@@ -150,26 +150,32 @@ class PostgresStore:
             if tx.refused is not None:
                 raise tx.refused
             attempt.remembered = (result, tx.rung)
-            attempt.committing = True
             began = self._clock.monotonic()
-            await connection.execute("commit")
+            await self._commit(connection, attempt, tx)
             self._metrics.store_commit_seconds.observe(self._clock.monotonic() - began)
             self._metrics.store_commits.inc()
             return result, tx.rung
 
     async def _begin_write(self, connection: Connection, attempt: Attempt) -> None:
-        # Our own key, 26 letters and digits: nothing to quote. One round trip for all of it.
         begin = self._begin("begin")
+        if not attempt.committing:
+            await connection.execute(begin.encode())
+            return
         try:
-            await connection.execute(
-                f"{begin}; insert into podium_commits (key) values ('{attempt.key}')".encode()
-            )
+            await connection.execute(f"{begin}; {attempt.insert_key}".encode())
         except psycopg.errors.UniqueViolation as error:
             raise KeyKnown from error
-        except psycopg.errors.UndefinedTable:
-            # Before the first migration there is no such table, and nothing to protect.
-            await connection.execute("rollback")
-            await connection.execute(begin.encode())
+
+    async def _commit(self, connection: Connection, attempt: Attempt, tx: PostgresTx) -> None:
+        """One round trip, key included. A body that changed nothing has nothing to protect."""
+        if attempt.committing or not tx.has_written:
+            await connection.execute("commit")
+            return
+        attempt.committing = True
+        try:
+            await connection.execute(f"{attempt.insert_key}; commit".encode())
+        except psycopg.errors.UndefinedTable as error:
+            raise SchemaMismatch("the database has no schema yet; run: podium migrate") from error
 
     def _begin(self, begin: str) -> str:
         if not self.clock_offset_seconds:
@@ -203,7 +209,13 @@ class Attempt:
         self.since = since
         self.tries = 0
         self.committing = False
+        """A commit under this key was sent: from now on it may have happened."""
         self.remembered: Any = None
+
+    @property
+    def insert_key(self) -> str:
+        # Our own key, 26 letters and digits: nothing to quote.
+        return f"insert into podium_commits (key) values ('{self.key}')"
 
 
 async def _configure(connection: Connection) -> None:

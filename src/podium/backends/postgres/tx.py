@@ -31,9 +31,12 @@ class PostgresTx:
     def __init__(self, connection: Connection, queries: Queries) -> None:
         self._connection = connection
         self._queries = queries
+        self._is_migration = False
         self.rung: list[tuple[str, int | None]] = []
         self.refused: Exception | None = None
         """Why the database gave the transaction up. It answers COMMIT with ROLLBACK, not an error."""
+        self.has_written = False
+        """Whether losing the answer to COMMIT would matter. A migration records itself."""
 
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
@@ -41,6 +44,7 @@ class PostgresTx:
         cursor = self._connection.cursor(row_factory=namedtuple_row)
         try:
             await cursor.execute(known.text.encode(), bound)
+            self.has_written |= _wrote(cursor) and not self._is_migration
             return await cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             self.refused = translated(query, error)
@@ -49,6 +53,7 @@ class PostgresTx:
             raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
 
     async def script(self, text: str) -> None:
+        self._is_migration = True
         try:
             # A migration may take longer than a query, but must not wait long for a lock.
             await self._connection.execute("set local statement_timeout = 0")
@@ -59,6 +64,10 @@ class PostgresTx:
 
     def ring(self, channel: str, hint: int | None = None) -> None:
         self.rung.append((channel, hint))
+
+
+def _wrote(cursor: psycopg.AsyncCursor[Any]) -> bool:
+    return cursor.rowcount > 0 and not (cursor.statusmessage or "").startswith("SELECT")
 
 
 def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:

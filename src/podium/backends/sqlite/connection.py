@@ -37,7 +37,7 @@ def connect(path: str, clock: Clock) -> apsw.Connection:
         pragma temp_store = memory;
         pragma journal_size_limit = 67108864;
         """
-    )
+    ).fetchall()  # a statement that returns a row waits until it is read, and so do all behind it
     return db
 
 

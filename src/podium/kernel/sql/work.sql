@@ -1,23 +1,23 @@
 -- The leased queue. Every change of a held row presents the epoch it was granted.
 
 -- enqueue --
--- An id that was ever finished is not run again. `n` keeps the order of one list.
+-- Items that share their terms. An id that was ever finished is not run again. `n` keeps the order of
+-- one list.
 insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, dedupe_key,
                   attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
                   enqueued_at, ready_at, expire_at)
-select i.id, i.queue, i.state,
-       micros(podium_now() + seconds(i.delay_seconds - i.priority * :ageing_seconds)) * 1000 + i.n,
-       podium_now() + seconds(i.wake_seconds),
-       i.priority, i.payload, i.properties, i.parent, i.dedupe_key,
-       i.attempts_max, i.retry, i.lease_seconds, i.run_seconds_max, i.wait_seconds_max, i.ttl_seconds,
-       podium_now(), podium_now() + seconds(i.delay_seconds),
-       podium_now() + seconds(i.delay_seconds + i.ttl_seconds)
-  from :items(id text, queue text, state text, n int, delay_seconds real, wake_seconds real, priority int,
-              payload text, properties text, parent text, dedupe_key text, attempts_max int, retry text,
-              lease_seconds real, run_seconds_max real, wait_seconds_max real, ttl_seconds real) i
+select i.id, :queue, case when i.delay_seconds > 0 then 'scheduled' else 'ready' end,
+       micros(podium_now() + seconds(coalesce(i.delay_seconds, 0) - :head_start_seconds)) * 1000 + i.n,
+       podium_now() + seconds(coalesce(i.delay_seconds, :patience_seconds)),
+       :priority, i.payload, i.properties, i.parent, i.dedupe_key,
+       :attempts_max, :retry, :lease_seconds, :run_seconds_max, :wait_seconds_max, :ttl_seconds,
+       podium_now(), podium_now() + seconds(coalesce(i.delay_seconds, 0)),
+       podium_now() + seconds(coalesce(i.delay_seconds, 0) + :ttl_seconds)
+  from :items(id text, n int, payload text, delay_seconds real, properties text, parent text,
+              dedupe_key text) i
  where not exists (select 1 from work_finished f where f.id = i.id)
 on conflict do nothing
-returning id, queue, state, rank;
+returning id, state, rank;
 
 -- withdraw_finished --
 -- Enqueueing waits for whoever finishes the same id at that moment, and then finds the way free.

@@ -58,22 +58,27 @@ class Finish(NamedTuple):
 
 class NewRow(NamedTuple):
     id: str
-    queue: str
-    state: str
     n: int
-    delay_seconds: float
-    wake_seconds: float
-    priority: int
     payload: str
+    delay_seconds: float | None
     properties: str | None
     parent: str | None
     dedupe_key: str | None
+
+
+class Terms(NamedTuple):
+    """What the items of a list mostly have in common; it travels once."""
+
+    queue: str
+    priority: int
     attempts_max: int
     retry: str | None
     lease_seconds: float
     run_seconds_max: float | None
     wait_seconds_max: float | None
     ttl_seconds: float
+    patience_seconds: float
+    """Until somebody must look at an item that nobody takes."""
 
 
 def new_row(item: NewItem, id: str, n: int) -> NewRow:
@@ -84,32 +89,27 @@ def new_row(item: NewItem, id: str, n: int) -> NewRow:
         name("parent", item.parent)
     if item.dedupe_key is not None:
         name("dedupe_key", item.dedupe_key)
-    state, wake_seconds, retry = _terms(
-        item.queue,
-        item.priority,
-        item.delay_seconds,
-        item.ttl_seconds,
-        item.attempts_max,
-        item.retry,
-        item.lease_seconds,
-        item.run_seconds_max,
-        item.wait_seconds_max,
-    )
+    delay_seconds = item.delay_seconds
+    if delay_seconds:
+        seconds("delay_seconds", delay_seconds)
     properties = item.properties
     return NewRow(
         id,
-        item.queue,
-        state,
         n,
-        item.delay_seconds,
-        wake_seconds,
-        item.priority,
         payload.dumps(item.payload),
+        delay_seconds or None,
         None if properties is None else payload.dumps(properties, field="properties"),
         item.parent,
         item.dedupe_key,
+    )
+
+
+def terms(item: NewItem) -> Terms:
+    return _terms(
+        item.queue,
+        item.priority,
         item.attempts_max,
-        retry,
+        item.retry,
         item.lease_seconds,
         item.run_seconds_max,
         item.wait_seconds_max,
@@ -121,16 +121,14 @@ def new_row(item: NewItem, id: str, n: int) -> NewRow:
 def _terms(
     queue: str,
     priority: int,
-    delay_seconds: float,
-    ttl_seconds: float,
     attempts_max: int,
     retry: RetryPolicy | None,
     lease_seconds: float,
     run_seconds_max: float | None,
     wait_seconds_max: float | None,
-) -> tuple[str, float, str | None]:
-    """First state, seconds until somebody must look, and policy text. Thousands of items share
-    their terms, so these are checked once."""
+    ttl_seconds: float,
+) -> Terms:
+    """Thousands of items share their terms, so these are checked once."""
     name("queue", queue)
     if priority not in PRIORITIES:
         raise Invalid(f"priority is {priority!r}; it goes from 0 to 10", field="priority")
@@ -138,18 +136,25 @@ def _terms(
         raise Invalid(
             f"attempts_max is {attempts_max!r}; it goes from 1 to 10,000", field="attempts_max"
         )
-    seconds("delay_seconds", delay_seconds, zero=True)
     seconds("ttl_seconds", ttl_seconds)
     seconds("lease_seconds", lease_seconds)
     if run_seconds_max is not None:
         seconds("run_seconds_max", run_seconds_max)
     if wait_seconds_max is not None:
         seconds("wait_seconds_max", wait_seconds_max)
-    policy = None if retry is None else retry.model_dump_json()
-    if delay_seconds > 0:
-        return State.SCHEDULED.value, delay_seconds, policy
-    patience = ttl_seconds if wait_seconds_max is None else min(wait_seconds_max, ttl_seconds)
-    return State.READY.value, patience, policy
+    return Terms(
+        queue=queue,
+        priority=priority,
+        attempts_max=attempts_max,
+        retry=None if retry is None else retry.model_dump_json(),
+        lease_seconds=lease_seconds,
+        run_seconds_max=run_seconds_max,
+        wait_seconds_max=wait_seconds_max,
+        ttl_seconds=ttl_seconds,
+        patience_seconds=ttl_seconds
+        if wait_seconds_max is None
+        else min(wait_seconds_max, ttl_seconds),
+    )
 
 
 PRIORITIES = range(11)

@@ -63,15 +63,28 @@ class Work:
         refuse_too_many(items)
         ids = self._ids.many(len(items))
         rows = [decide.new_row(item, item.id or ids[n], n) for n, item in enumerate(items)]
-        created = await tx.rows("work.enqueue", items=rows, ageing_seconds=self._ageing_seconds)
-        self.announce(tx, [(row.queue, row.rank) for row in created if row.state == READY])
-        if any(0 < row.delay_seconds <= SOON_SECONDS for row in rows):
+        groups: dict[decide.Terms, list[decide.NewRow]] = {}
+        for item, row in zip(items, rows, strict=True):
+            groups.setdefault(decide.terms(item), []).append(row)
+        new: set[str] = set()
+        for terms, group in groups.items():
+            new |= await self._insert(tx, terms, group)
+        if any(row.delay_seconds and row.delay_seconds <= SOON_SECONDS for row in rows):
             tx.ring(SWEEP)
-        new = {row.id for row in created}
         new -= await self._withdraw_finished(tx, [item.id for item in items if item.id in new])
         if len(new) == len(rows):
             return [Enqueued(row.id, True) for row in rows]
-        return await self._name_duplicates(tx, rows, _first_places(rows, new))
+        return await self._name_duplicates(tx, items, _first_places(rows, new))
+
+    async def _insert(self, tx: Tx, terms: decide.Terms, rows: Sequence[decide.NewRow]) -> set[str]:
+        created = await tx.rows(
+            "work.enqueue",
+            items=rows,
+            head_start_seconds=terms.priority * self._ageing_seconds,
+            **terms._asdict(),
+        )
+        self.announce(tx, [(terms.queue, row.rank) for row in created if row.state == READY])
+        return {row.id for row in created}
 
     async def _withdraw_finished(self, tx: Tx, ids: Sequence[str | None]) -> set[str]:
         """Of ids that the caller chose, those that were finished while they were enqueued."""
@@ -82,12 +95,13 @@ class Work:
         }
 
     async def _name_duplicates(
-        self, tx: Tx, rows: list[decide.NewRow], answers: list[Enqueued]
+        self, tx: Tx, items: Sequence[NewItem], answers: list[Enqueued]
     ) -> list[Enqueued]:
+        """Where the dedupe key was taken, name the item that has it."""
         keys = [
-            (row.queue, row.dedupe_key)
-            for row, answer in zip(rows, answers, strict=True)
-            if row.dedupe_key is not None and not answer.created
+            (item.queue, item.dedupe_key)
+            for item, answer in zip(items, answers, strict=True)
+            if item.dedupe_key is not None and not answer.created
         ]
         if not keys:
             return answers
@@ -96,8 +110,8 @@ class Work:
         return [
             answer
             if answer.created
-            else Enqueued(holders.get((row.queue, row.dedupe_key), row.id), False)
-            for row, answer in zip(rows, answers, strict=True)
+            else Enqueued(holders.get((item.queue, item.dedupe_key), answer.id), False)
+            for item, answer in zip(items, answers, strict=True)
         ]
 
     # Taking out ------------------------------------------------------------------------------

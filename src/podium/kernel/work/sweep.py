@@ -49,12 +49,7 @@ class WorkSweep:
         return len(await self._work.settle(tx, [(row, self._decide(row)) for row in rows]))
 
     def _decide(self, row: Held) -> PutBack | Finish:
-        try:
-            return decide.when_due(row, self._rng)
-        except ValueError as error:
-            # A policy that cannot be read must not stop the sweep of the others.
-            log.error("item cannot be settled", id=row.id, error=str(error))
-            return decide.bury(row, reason="unreadable", error=str(error))
+        return decide.when_due(row, self._rng)
 
     async def _settle(self, store: Store, limit: int) -> int:
         """All at once; if the database refuses one of them, one by one, and that one is set apart."""

@@ -14,7 +14,6 @@ from podium.kernel.journal import Event, Line, Position
 from podium.kernel.store import Store, Tx
 from podium.testing.worlds import SharedWorld, World
 
-
 START = Position()
 
 
