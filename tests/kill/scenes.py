@@ -11,6 +11,8 @@ from tests.kill.fleet import Fleet
 SLOTS = ("a", "b", "c")
 # After a crash PostgreSQL syncs each of its thousand files, one by one, unless it may sync the disk.
 SERVER_SETTINGS = {"recovery_init_sync_method": "syncfs"}
+# So many at once that some are within their commit whenever the server dies.
+MANY_TICKS = ("--tickers=10",)
 
 
 def kill_one_after_another(fleet: Fleet, kills: int) -> Report:

@@ -8,7 +8,7 @@ import pytest
 
 from podium.testing.servers import postgres
 from tests.kill.fleet import fleet
-from tests.kill.scenes import SERVER_SETTINGS, kill_among_others
+from tests.kill.scenes import MANY_TICKS, SERVER_SETTINGS, kill_among_others
 
 KILLS = 6
 SERVER_KILLS = 4
@@ -25,7 +25,7 @@ def test_processes_and_server_killed_again_and_again_lose_nothing(
     with (
         # With real syncs a commit takes its time, and the server is often killed within one.
         postgres(fsync=True, settings=SERVER_SETTINGS) as server,
-        fleet(server.url, tmp_path, seed=seed) as killed,
+        fleet(server.url, tmp_path, seed=seed, options=MANY_TICKS) as killed,
     ):
         report = kill_among_others(
             killed, server, kills=KILLS, server_kills=SERVER_KILLS, pauses=PAUSES

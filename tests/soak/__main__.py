@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -40,6 +41,8 @@ PARTS = {
 
 def main() -> int:
     options = _arguments().parse_args()
+    # Also when it is asked to stop, what it mounted and started is taken away again.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     wanted = list(PARTS) if options.part == "all" else [options.part]
     began = time.monotonic()

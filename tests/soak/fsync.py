@@ -11,20 +11,28 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 from podium.testing.servers import Postgres
 from tests.kill.child import Child
 from tests.kill.fleet import fleet
+from tests.kill.history import History
 from tests.soak.needs import need_proc_ptrace, need_program, need_root
-from tests.soak.refusals import refusal
+from tests.soak.refusals import WRITES, refusal
 from tests.soak.results import Result
 from tests.soak.revive import revive
 from tests.soak.trial import Say, trial
 
 ROUNDS = 20
-SYNC = re.compile(r"f(?:data)?sync\(\d+<(?P<path>[^>]*)>\)\s*=\s*(?P<answer>-?\d+)")
+SYNC = re.compile(
+    r"(?P<at>\d+\.\d+) f(?:data)?sync\(\d+<(?P<path>[^>]*)>\)\s*=\s*(?P<answer>-?\d+)"
+)
+DATABASE = "podium.db"
+LOG = "podium.db-wal"
 REFUSED = 5
+CLOCKS_DIFFER_SECONDS = 0.001
 ATTACHED = "attached"
 
 
@@ -59,6 +67,7 @@ class Fault:
                 "strace",
                 "-f",
                 "-y",
+                "-ttt",
                 f"--output={log}",
                 "--trace=fsync,fdatasync",
                 f"--inject=fsync,fdatasync:error=EIO:when={when}",
@@ -78,11 +87,17 @@ class Fault:
         self._process.send_signal(signal.SIGTERM)
         self._process.communicate(timeout=30)
 
-    def syncs(self) -> list[tuple[str, bool]]:
-        """Each sync in order: the file's name, and whether it succeeded."""
+    def syncs(self) -> list[Sync]:
         lines = self._log.read_text(errors="replace").splitlines()
         found = [match for line in lines if (match := SYNC.search(line))]
-        return [(Path(m["path"]).name, m["answer"] == "0") for m in found]
+        return [Sync(Path(m["path"]).name, float(m["at"]), m["answer"] == "0") for m in found]
+
+
+class Sync(NamedTuple):
+    file: str
+    at: float
+    """By the wall clock, which is what strace knows."""
+    is_ok: bool
 
 
 def _sqlite_once(folder: Path, seed: int, result: Result, say: Say) -> None:
@@ -96,20 +111,32 @@ def _sqlite_once(folder: Path, seed: int, result: Result, say: Say) -> None:
         finally:
             fault.end()
         assert refused.facts["code"] == "SERVICE_UNAVAILABLE", refused
-        _assert_checkpointed_before_going_on(fault.syncs())
+        _assert_checkpointed_before_going_on(fault.syncs(), child.history)
         report = one.drain_and_check()
         result.acknowledged += report.acknowledged_count
         say(f"{result.case}: {report}")
 
 
-def _assert_checkpointed_before_going_on(syncs: list[tuple[str, bool]]) -> None:
-    """After the failed sync of the log, the database file itself is synced before any commit."""
-    failed = next(n for n, (_, ok) in enumerate(syncs) if not ok)
-    if syncs[failed - 1] == ("podium.db", True):
+def _assert_checkpointed_before_going_on(syncs: list[Sync], history: History) -> None:
+    """Between a failed sync of the log and the next write that is acknowledged, all that the log
+    holds is brought into the database file, and that is synced."""
+    place = next(n for n, sync in enumerate(syncs) if sync.file == LOG and not sync.is_ok)
+    if place and syncs[place - 1] == syncs[place - 1]._replace(file=DATABASE, is_ok=True):
         # The sync before was that of a checkpoint: the log held nothing that was not there already.
         return
-    after = [name for name, ok in syncs[failed + 1 :] if ok]
-    assert "podium.db" in after[:2], f"it went on as if nothing had happened: {after[:5]}"
+    failed_at = syncs[place].at
+    wall_ahead = time.time() - time.monotonic()
+    acknowledged_at = min(
+        record.at + wall_ahead
+        for what in WRITES
+        for record in history.all(what, "ok")
+        # What was on its way when the sync failed may be answered just before the refusal.
+        if record.at + wall_ahead > failed_at + CLOCKS_DIFFER_SECONDS
+    )
+    assert any(
+        sync.file == DATABASE and sync.is_ok and failed_at < sync.at <= acknowledged_at
+        for sync in syncs
+    ), f"it went on as if nothing had happened: {syncs[place : place + 5]}"
 
 
 def _sqlite_for_a_while(folder: Path, seed: int, result: Result, say: Say) -> None:
@@ -135,7 +162,7 @@ def _assert_nothing_acknowledged_since_first_refusal(child: Child) -> None:
     assert first is not None
     late = [
         record
-        for what in ("tick", "submit")
+        for what in WRITES
         for record in child.history.all(what, "ok")
         if record.at > first.at
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from podium.testing.servers import postgres
 from tests.kill.checker import Report
 from tests.kill.fleet import fleet
-from tests.kill.scenes import SERVER_SETTINGS, kill_among_others, kill_one_after_another
+from tests.kill.scenes import MANY_TICKS, SERVER_SETTINGS, kill_among_others, kill_one_after_another
 from tests.soak.results import Result
 from tests.soak.trial import Say, trial
 
@@ -51,7 +51,7 @@ def _postgres(folder: Path, kills: int, seed: int) -> Report:
     of_server = kills // 4
     with (
         postgres(fsync=True, settings=SERVER_SETTINGS) as server,
-        fleet(server.url, folder, seed=seed) as killed,
+        fleet(server.url, folder, seed=seed, options=MANY_TICKS) as killed,
     ):
         return kill_among_others(
             killed, server, kills=kills - of_server, server_kills=of_server, pauses=kills // 8

@@ -135,10 +135,12 @@ class Walk:
             verdicts = await self.desk.fail(grant, retryable=retryable)
             assert (verdicts == [Verdict.OK]) == may
             if may:
-                over = not retryable or model.attempts >= ATTEMPTS_MAX
+                used = model.attempts + (model.state is State.LEASED)
+                over = not retryable or used >= ATTEMPTS_MAX
                 after = State(str(await self.desk.state(grant.id)))
                 assert after in ([State.DEAD] if over else [State.READY, State.SCHEDULED])
                 model.state = after
+                model.attempts = model.attempts if over else used
 
     async def release(self) -> None:
         if found := self.some_grant():

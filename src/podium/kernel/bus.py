@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from podium.kernel import payload
+from podium.kernel.clock import EPOCH
 from podium.kernel.ids import Ulids
 from podium.kernel.store import Tx
 from podium.kernel.work import Claimed, DeadLetter, Done, Failure, Lease, NewItem, Verdict, Work
@@ -145,7 +147,7 @@ class SqlBus:
         )
 
     async def dead_letters(
-        self, tx: Tx, source: str, *, n: int = 100, after: tuple[int, str] = (-1, "")
+        self, tx: Tx, source: str, *, n: int = 100, after: tuple[datetime, str] = (EPOCH, "")
     ) -> list[DeadLetter]:
         return await self._work.dead_letters(tx, queue=source, n=n, after=after)
 

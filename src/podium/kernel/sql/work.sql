@@ -134,7 +134,7 @@ update work as w
                    else micros(podium_now() + seconds(i.delay_seconds - w.priority * :ageing_seconds)) * 1000 end,
        wake_at = case when i.delay_seconds > 0 then podium_now() + seconds(i.delay_seconds)
                       else least(w.expire_at,
-                                 podium_now() + seconds(coalesce(w.wait_seconds_max, w.ttl_seconds))) end
+                                 coalesce(podium_now() + seconds(w.wait_seconds_max), w.expire_at)) end
   from :items(item_id text, item_epoch int, was text, target text, delay_seconds real, refund int,
               keeps_rank int, failure text) i
  where w.id = i.item_id and w.epoch = i.item_epoch and w.state = i.was
@@ -186,7 +186,7 @@ select micros(wake_at) - micros(podium_now()) as in_micros from work order by wa
 
 -- explain --
 -- Why a lease was refused.
-select i.id, i.epoch as asked, w.state, w.epoch, f.state as finished
+select i.id, i.epoch as asked, w.state, w.epoch, w.wake_at > podium_now() as is_current, f.state as finished
   from :leases(id text, epoch int) i
   left join work w on w.id = i.id
   left join work_finished f on f.id = i.id;
@@ -227,11 +227,9 @@ select count(*) as count
 
 -- dead_letters --
 select id, queue, priority, epoch, attempts, reason, error, payload, properties, parent,
-       enqueued_at, finished_at, micros(finished_at) as position
+       enqueued_at, finished_at
   from work_finished
- where state = 'dead' and queue = :queue
-   and (micros(finished_at) > :after_position
-        or (micros(finished_at) = :after_position and id > :after_id))
+ where state = 'dead' and queue = :queue and (finished_at, id) > (:after_at, :after_id)
  order by finished_at, id
  limit :n;
 

@@ -185,14 +185,19 @@ def after_failure(
     reason: str,
     rng: random.Random,
 ) -> PutBack | Finish:
-    """A start that ended badly: once more after a while, or a dead letter."""
+    """An attempt that ended badly: once more after a while, or a dead letter.
+
+    A holder that gives up before it starts has used an attempt too; else it could do so for ever.
+    """
+    unstarted = int(row.state == State.LEASED)
+    attempts = row.attempts + unstarted
     if not retryable:
         return bury(row, reason=f"{reason}_not_retryable", error=error)
-    if row.attempts >= row.attempts_max:
+    if attempts >= row.attempts_max:
         return bury(row, reason=f"{reason}_attempts_exhausted", error=error)
     if delay_seconds is None:
         try:
-            delay_seconds = _policy(row).delay_seconds(max(row.attempts, 1), rng)
+            delay_seconds = _policy(row).delay_seconds(attempts, rng)
         except ValueError as unreadable:
             # Nobody knows when to try again; a person must look, and nobody else waits for that.
             return bury(row, reason="unreadable", error=str(unreadable))
@@ -202,7 +207,7 @@ def after_failure(
         was=row.state,
         state=State.SCHEDULED if delay_seconds > 0 else State.READY,
         delay_seconds=delay_seconds,
-        refund=0,
+        refund=-unstarted,
         keeps_rank=0,
         error=clipped(error),
     )
@@ -251,7 +256,9 @@ def bury(row: Held, *, reason: str, error: str | None) -> Finish:
     return Finish(row.id, row.epoch, 0, State.DEAD, reason, clipped(error), None)
 
 
-def why_refused(asked: int, state: str | None, epoch: int | None, finished: str | None) -> Verdict:
+def why_refused(
+    asked: int, state: str | None, epoch: int | None, is_current: bool | None, finished: str | None
+) -> Verdict:
     """What to tell a holder whose write changed nothing."""
     if finished is not None:
         return Verdict(finished)
@@ -259,9 +266,11 @@ def why_refused(asked: int, state: str | None, epoch: int | None, finished: str 
         return Verdict.UNKNOWN
     if epoch != asked:
         return Verdict.SUPERSEDED
-    if state in (State.LEASED, State.RUNNING):
+    if state not in (State.LEASED, State.RUNNING):
+        return Verdict.NOT_HELD
+    if not is_current:
         return Verdict.EXPIRED
-    return Verdict.NOT_HELD
+    return Verdict.STARTED if state == State.RUNNING else Verdict.NOT_HELD
 
 
 def clipped(error: str | None) -> str | None:

@@ -130,6 +130,8 @@ class Verdict(StrEnum):
     """The lease was over before the call came."""
     SUPERSEDED = "superseded"
     """Someone else was granted it since."""
+    STARTED = "started"
+    """This very grant was started before: by the caller itself, if it asks twice."""
     NOT_HELD = "not_held"
     """It is back in the queue, or it is not in the state this call needs."""
     DONE = "done"
@@ -157,5 +159,8 @@ class DeadLetter(NamedTuple):
     parent: str | None
     enqueued_at: datetime
     finished_at: datetime
-    position: int
-    """Pass (position, id) of the last one as the cursor of the next page."""
+
+    @property
+    def cursor(self) -> tuple[datetime, str]:
+        """Where the next page begins."""
+        return self.finished_at, self.id

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from podium.kernel import journal, payload
-from podium.kernel.clock import Clock
+from podium.kernel.clock import EPOCH, Clock
 from podium.kernel.errors import Invalid
 from podium.kernel.ids import Ulids
 from podium.kernel.store import ROWS_MAX, Row, Tx
@@ -307,12 +308,12 @@ class Work:
     # Dead letters ----------------------------------------------------------------------------
 
     async def dead_letters(
-        self, tx: Tx, *, queue: str, n: int = 100, after: tuple[int, str] = (-1, "")
+        self, tx: Tx, *, queue: str, n: int = 100, after: tuple[datetime, str] = (EPOCH, "")
     ) -> list[DeadLetter]:
-        """A page of dead letters, oldest first; `after` is (position, id) of the last one seen."""
+        """A page of dead letters, oldest first; `after` is the cursor of the last one seen."""
         refuse_count(n)
         rows = await tx.rows(
-            "work.dead_letters", queue=queue, n=n, after_position=after[0], after_id=after[1]
+            "work.dead_letters", queue=queue, n=n, after_at=after[0], after_id=after[1]
         )
         return [DeadLetter(*row) for row in rows]
 
@@ -364,7 +365,9 @@ class Work:
         if not refused:
             return [Verdict.OK] * len(leases)
         why = {
-            (row.id, row.asked): decide.why_refused(row.asked, row.state, row.epoch, row.finished)
+            (row.id, row.asked): decide.why_refused(
+                row.asked, row.state, row.epoch, row.is_current, row.finished
+            )
             for row in await tx.rows("work.explain", leases=refused)
         }
         return [why.get((lease.id, lease.epoch), Verdict.OK) for lease in leases]
@@ -435,14 +438,11 @@ def _first_places(rows: list[decide.NewRow], new: set[str]) -> list[Enqueued]:
 def _attempts_ended(
     decisions: Sequence[tuple[Held, Decision]], put_back: set[Lease]
 ) -> list[journal.Event]:
-    """A start that failed ends an attempt; an item given back, or never begun, does not."""
+    """What failed goes to the end of the line; what was given back keeps its place and its attempt."""
     return [
         journal.Event(
             "work", back.id, "retried", actor=row.holder, epoch=back.epoch, reason=back.error
         )
         for row, back in decisions
-        if isinstance(back, PutBack)
-        and (back.id, back.epoch) in put_back
-        and row.state == State.RUNNING
-        and not back.refund
+        if isinstance(back, PutBack) and (back.id, back.epoch) in put_back and not back.keeps_rank
     ]

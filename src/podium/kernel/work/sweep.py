@@ -9,7 +9,6 @@ from podium.kernel.store import Store, Tx
 from podium.kernel.telemetry import logger
 from podium.kernel.wake import Swept
 from podium.kernel.work import decide
-from podium.kernel.work.decide import Finish, Held, PutBack
 from podium.kernel.work.queue import Work
 
 LOCKED_PAUSE_SECONDS = 0.1
@@ -46,10 +45,9 @@ class WorkSweep:
     async def settle(self, tx: Tx, limit: int) -> int:
         """Decide what becomes of the items whose time is up."""
         rows = await tx.rows("work.due", n=limit)
-        return len(await self._work.settle(tx, [(row, self._decide(row)) for row in rows]))
-
-    def _decide(self, row: Held) -> PutBack | Finish:
-        return decide.when_due(row, self._rng)
+        return len(
+            await self._work.settle(tx, [(row, decide.when_due(row, self._rng)) for row in rows])
+        )
 
     async def _settle(self, store: Store, limit: int) -> int:
         """All at once; if the database refuses one of them, one by one, and that one is set apart."""
@@ -80,7 +78,9 @@ class WorkSweep:
 
     async def settle_one(self, tx: Tx, id: str) -> int:
         rows = await tx.rows("work.due_one", id=id)
-        return len(await self._work.settle(tx, [(row, self._decide(row)) for row in rows]))
+        return len(
+            await self._work.settle(tx, [(row, decide.when_due(row, self._rng)) for row in rows])
+        )
 
 
 async def due_ids(tx: Tx, limit: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from podium.kernel.clock import EPOCH
 from podium.kernel.store import Tx
 from podium.kernel.work import Lease, Verdict
 from podium.testing.desk import Desk, item
@@ -97,10 +98,10 @@ class EndingSuite(WorkSuite):
         leases = [await desk.run(id) for id in every[4:]]
         await desk.fail(*leases, retryable=False)  # all at one moment
         seen: list[str] = []
-        after = (-1, "")
+        after = (EPOCH, "")
         while page := await desk.dead(n=3, after=after):
             seen += [letter.id for letter in page]
-            after = (page[-1].position, page[-1].id)
+            after = page[-1].cursor
         assert seen == every
 
     async def test_dead_letters_are_listed_by_queue(self, desk: Desk) -> None:

@@ -32,6 +32,21 @@ async def stale(
 class HoldingSuite(WorkSuite):
     # Start -----------------------------------------------------------------------------------
 
+    async def test_giving_up_before_the_start_uses_an_attempt_too(self, desk: Desk) -> None:
+        await desk.add("a", attempts_max=2)
+        assert await desk.fail(await desk.take("a"), delay_seconds=0.0) == [OK]
+        assert (await desk.live("a")).attempts == 1
+        assert await desk.fail(await desk.take("a"), delay_seconds=0.0) == [OK]
+        assert await desk.state("a") == "dead"
+        assert await desk.story("a") == ["retried", "dead"]
+
+    async def test_starting_twice_says_that_it_was_started(self, desk: Desk) -> None:
+        await desk.add("a")
+        lease = await desk.take("a")
+        assert await desk.complete(lease) == [NOT_HELD]
+        assert await desk.start(lease) == [OK]
+        assert await desk.start(lease) == [Verdict.STARTED]
+
     async def test_a_start_counts_an_attempt_and_its_lease_begins_anew(
         self, world: World, desk: Desk
     ) -> None:
@@ -286,11 +301,6 @@ class HoldingSuite(WorkSuite):
         assert len(error) == 4_000
         assert error.startswith("␀ ? xxx")
         assert error.endswith("…")
-
-    async def test_an_attempt_that_was_never_begun_can_fail_too(self, desk: Desk) -> None:
-        await desk.add("a")
-        assert await desk.fail(await desk.take("a"), delay_seconds=0) == [OK]
-        assert (await desk.live("a")).attempts == 0
 
     # Release ---------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from podium.kernel.retry import RetryPolicy
-from podium.kernel.work import Verdict
+from podium.kernel.store import Row, Tx
+from podium.kernel.work import Verdict, decide
+from podium.kernel.work.model import Leased
 from podium.kernel.work.queue import channel
 from podium.kernel.work.sweep import quarantine
 from podium.testing.desk import Desk, item
@@ -15,6 +17,10 @@ from podium.testing.suites.work.base import WorkSuite
 from podium.testing.worlds import World
 
 AT_ONCE = RetryPolicy(base_seconds=0)
+
+
+async def held(tx: Tx, lease: Leased) -> list[Row]:
+    return await tx.rows("work.held", leases=[(lease.id, lease.epoch)])
 
 
 class SweepingSuite(WorkSuite):
@@ -180,6 +186,17 @@ class SweepingSuite(WorkSuite):
         lease = await desk.run("a")
         await world.store.write(quarantine, "a")
         assert (await desk.live("a")).wake_at == lease.expires_at
+
+    async def test_a_decision_about_a_row_that_changed_since_is_not_written(
+        self, world: World, desk: Desk
+    ) -> None:
+        """P9: the same holder under the same epoch may have begun meanwhile."""
+        await desk.add("a")
+        lease = await desk.take("a")
+        (row,) = await world.store.write(held, lease)
+        assert await desk.start(lease) == [Verdict.OK]
+        assert not await world.store.write(desk.work.settle, [(row, decide.after_release(row))])
+        assert await desk.complete(lease) == [Verdict.OK]
 
     async def test_a_retry_policy_that_cannot_be_read_ends_in_a_dead_letter(
         self, world: World, desk: Desk
