@@ -6,6 +6,8 @@ P4: what cannot be stored is not acknowledged, and service resumes by itself.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import subprocess
 import sys
 import threading
@@ -118,6 +120,29 @@ class TestOneEnginePerFile:
         async with notes_in(path) as second:
             assert await second.ids() == ["a"]
 
+    async def test_a_second_store_is_refused_by_whatever_name_it_comes(self, path: Path) -> None:
+        link = path.with_name("link.db")
+        link.symlink_to(path)
+        async with notes_in(path):
+            with pytest.raises(StoreHeld):
+                async with notes_in(link):
+                    pass
+
+    async def test_a_lock_that_has_no_room_for_a_name_holds_all_the_same(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(descriptor: int, data: bytes) -> int:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        monkeypatch.setattr(os, "write", full)
+        async with notes_in(path) as first:
+            with pytest.raises(StoreHeld):
+                async with notes_in(path):
+                    pass
+            await first.add("a")
+        async with notes_in(path) as second:
+            assert await second.ids() == ["a"]
+
     async def test_a_closed_store_takes_nothing(self, path: Path) -> None:
         async with notes_in(path) as notes:
             pass
@@ -192,6 +217,21 @@ class TestAFileThatCannotBeUsed:
         with pytest.raises(Unavailable):
             async with notes_in(tmp_path / "podium.db"):
                 pass
+
+    async def test_a_store_that_could_not_be_opened_can_be_opened_later(self, path: Path) -> None:
+        path.mkdir()
+        store = SQLiteStore(path, clock=SystemClock(), queries=Queries(SQLITE, [SQL]))
+        with pytest.raises(Unavailable):
+            await store.open()
+        path.rmdir()
+        await store.open()
+        try:
+            await store.write(make_table)
+            notes = Notes(store, SystemClock())
+            assert await notes.add("a") == "a"
+            assert len(await store.read_long(all_notes)) == 1, "in a thread"
+        finally:
+            await store.close()
 
     async def test_a_read_only_file_is_refused_with_a_code(self, path: Path) -> None:
         async with notes_in(path) as notes:

@@ -41,10 +41,12 @@ class Patience:
     def __init__(self) -> None:
         self._seconds = SAFETY_POLL_SECONDS
 
-    def pause_seconds(self, *, found: bool) -> float:
-        # Something was found, and something may have arrived meanwhile: look before sleeping.
-        pause = 0.0 if found else self._seconds
-        self._seconds = SAFETY_POLL_SECONDS if found else self._seconds * 1.5
+    def pause_seconds(self, *, found: int, wanted: int) -> float:
+        if found == wanted:
+            # There may be more. When there was less, whatever came since has rung the bell.
+            return 0.0
+        pause = SAFETY_POLL_SECONDS if found else self._seconds
+        self._seconds = pause * 1.5
         return pause
 
 
@@ -85,7 +87,7 @@ class WorkConsumer:
         )
         if items:
             await self._settle(await self._handle_and_renew(items))
-        return self._patience.pause_seconds(found=bool(items))
+        return self._patience.pause_seconds(found=len(items), wanted=self._items_max)
 
     async def _handle_and_renew(self, items: list[Claimed]) -> Sequence[Outcome]:
         handling = asyncio.ensure_future(self._handle(items))
@@ -210,7 +212,7 @@ class BusConsumer:
         outcomes = await asyncio.gather(*(self._consume(delivery) for delivery in deliveries))
         for outcome in outcomes:
             self._metrics.consumed.labels(queue=self._source, outcome=outcome).inc()
-        return self._patience.pause_seconds(found=bool(deliveries))
+        return self._patience.pause_seconds(found=len(deliveries), wanted=self._messages_max)
 
     async def _consume(self, delivery: Delivery) -> str:
         try:

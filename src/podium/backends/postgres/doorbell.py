@@ -37,6 +37,7 @@ class Doorbell:
         self._something_rung = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._listening = asyncio.Event()
+        self._told: set[str] = set()
 
     async def open(self) -> None:
         self._tasks = [
@@ -71,7 +72,7 @@ class Doorbell:
                     await connection.execute("set synchronous_commit = off")
                     await self._keep_notifying(connection)
             except psycopg.Error as error:
-                log.warning("bells do not reach the others", error=str(error))
+                self._tell_once("bells do not reach the others", error)
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _keep_notifying(self, connection: psycopg.AsyncConnection[Any]) -> None:
@@ -110,12 +111,19 @@ class Doorbell:
                 async with await self._connect("podium-listen") as connection:
                     await connection.execute(f"listen {CHANNEL}")
                     self._listening.set()
+                    self._told.clear()
                     self._bell.ring_all()
                     async for notice in connection.notifies():
                         self._hear(notice.payload)
             except psycopg.Error as error:
-                log.warning("the bell line is down", error=str(error))
+                self._tell_once("the bell line is down", error)
             await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _tell_once(self, text: str, error: psycopg.Error) -> None:
+        """A database that is away for an hour is one line in the log, not seven thousand."""
+        if text not in self._told:
+            self._told.add(text)
+            log.warning(text, error=str(error))
 
     def _hear(self, payload: str) -> None:
         sender, rung = orjson.loads(payload)

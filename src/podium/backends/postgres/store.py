@@ -20,7 +20,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from podium.backends.postgres.doorbell import Doorbell
-from podium.backends.postgres.tx import RERUN, Connection, PostgresTx
+from podium.backends.postgres.tx import RERUN, Connection, GlanceTx, NeedsSnapshot, PostgresTx
 from podium.kernel.bell import Bell
 from podium.kernel.clock import Clock
 from podium.kernel.errors import CommitUnknown, SchemaMismatch, Unavailable
@@ -74,6 +74,8 @@ class PostgresStore:
         self._keys = Ulids(clock, rng)
         self._metrics = metrics or Metrics()
         self._patience_seconds = patience_seconds
+        self._need_snapshots: set[str] = set()
+        """The bodies that were seen to look more than once."""
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
@@ -118,11 +120,30 @@ class PostgresStore:
             return result
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        name = getattr(body, "__qualname__", repr(body))
+        if name not in self._need_snapshots and not self.clock_offset_seconds:
+            try:
+                return await self._glance(body, args, kwargs)
+            except NeedsSnapshot:
+                self._need_snapshots.add(name)
         return await self._read(self._begin(SNAPSHOT), body, args, kwargs)
 
     async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         scans = "; ".join(f"set local {scan} = on" for scan in SCANS)
         return await self._read(f"{self._begin(SNAPSHOT)}; {scans}", body, args, kwargs)
+
+    async def _glance(self, body: Body[P, R], args: Any, kwargs: Any) -> R:
+        attempt = Attempt("", self._clock.monotonic())
+        while True:
+            try:
+                async with self._pool.connection() as connection:
+                    tx = GlanceTx(connection, self.queries)
+                    result = await body(tx, *args, **kwargs)
+                    if tx.needs_snapshot:
+                        raise NeedsSnapshot
+                    return result
+            except GONE as error:
+                await self._pause(attempt, error)
 
     async def _read(self, begin: str, body: Body[P, R], args: Any, kwargs: Any) -> R:
         attempt = Attempt("", self._clock.monotonic())

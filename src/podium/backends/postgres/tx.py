@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import orjson
 import psycopg
-from psycopg.rows import namedtuple_row
+from psycopg.rows import tuple_row
 
 from podium.kernel.errors import ConstraintViolated, Invalid, Unavailable
 from podium.kernel.queries import Queries, Query
@@ -41,11 +42,13 @@ class PostgresTx:
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
         bound = bind(known, params)
-        cursor = self._connection.cursor(row_factory=namedtuple_row)
+        cursor = self._connection.cursor(row_factory=tuple_row)
         try:
             await cursor.execute(known.text.encode(), bound)
             self.has_written |= _wrote(cursor) and not self._is_migration
-            return await cursor.fetchall() if cursor.description else []
+            if not cursor.pgresult or not cursor.pgresult.ntuples:
+                return []
+            return list(map(_maker(known, cursor), await cursor.fetchall()))
         except psycopg.Error as error:
             self.refused = translated(query, error)
             raise self.refused from error
@@ -64,6 +67,45 @@ class PostgresTx:
 
     def ring(self, channel: str, hint: int | None = None) -> None:
         self.rung.append((channel, hint))
+
+
+class GlanceTx(PostgresTx):
+    """One look is its own snapshot and needs no transaction around it: a third of the round trips.
+    A body that looks twice, or more than looks, is told to begin one."""
+
+    def __init__(self, connection: Connection, queries: Queries) -> None:
+        super().__init__(connection, queries)
+        self._has_looked = False
+        self.needs_snapshot = False
+
+    async def rows(self, query: str, /, **params: Any) -> list[Row]:
+        text = self._queries[query].text
+        if self._has_looked or not text.startswith("select") or "for update" in text:
+            self.needs_snapshot = True
+            raise NeedsSnapshot(query)
+        self._has_looked = True
+        return await super().rows(query, **params)
+
+    async def script(self, text: str) -> None:
+        self.needs_snapshot = True
+        raise NeedsSnapshot("script")
+
+
+class NeedsSnapshot(Exception):
+    pass
+
+
+def _maker(query: Query, cursor: psycopg.AsyncCursor[Any]) -> Callable[..., Row]:
+    """The named tuple of a query's rows, made once: describing a result is dearer than reading it."""
+    make = MAKERS.get(query.text)
+    if make is None:
+        columns = [column.name for column in cursor.description or ()]
+        make = getattr(namedtuple("Row", columns), "_make")  # noqa: B009
+        MAKERS[query.text] = make
+    return make
+
+
+MAKERS: dict[str, Callable[..., Row]] = {}
 
 
 def _wrote(cursor: psycopg.AsyncCursor[Any]) -> bool:

@@ -17,7 +17,9 @@ from podium.kernel.errors import StoreHeld, Unavailable
 class FileLock:
     def __init__(self, database: Path) -> None:
         self._database = database
-        self._path = database.with_name(database.name + ".lock")
+        # Beside the file itself: who comes by another name, through a link, finds the same lock.
+        real = database.resolve()
+        self._path = real.with_name(real.name + ".lock")
         self._descriptor: int | None = None
 
     def take(self) -> None:
@@ -35,9 +37,13 @@ class FileLock:
                 "or give this one another file",
                 holder=holder,
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         self._descriptor = descriptor
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError:
+            # A full disk has no room for a name. The lock holds all the same.
+            pass
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -84,7 +84,7 @@ class SQLiteStore:
         self._idle: asyncio.Future[None] | None = None
         self._wounded = False
         self._commit_seconds = 0.0
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="podium-sqlite")
+        self._threads = _threads()
         # Rounds belong to the store, not to the caller that happened to begin one.
         self._context = contextvars.Context()
 
@@ -106,6 +106,7 @@ class SQLiteStore:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
         self._threads.shutdown(wait=True)
+        self._threads = _threads()  # a store that could not be opened may be opened later
         for db in {id(db): db for db in (self._reader, self._writer) if db}.values():
             db.close()
         self._writer = self._reader = None
@@ -306,6 +307,10 @@ class SQLiteStore:
             loop.call_later(pause_seconds, self._round, context=self._context)
         elif self._idle and not self._idle.done():
             self._idle.set_result(None)
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, thread_name_prefix="podium-sqlite")
 
 
 def drive(body: Any) -> Any:

@@ -6,8 +6,8 @@ create function podium_now() returns timestamptz language sql volatile parallel 
          + coalesce(nullif(current_setting('podium.clock_offset', true), ''), '0 s')::interval
 $$;
 
--- One row per write transaction, for an hour: who lost the connection while committing finds out
--- here whether it happened (see the decision record on unknown commits).
+-- One row per write transaction that changed something, for ten minutes: who lost the connection
+-- while committing finds out here whether it happened (see the decision record on unknown commits).
 create table podium_commits (
     key text collate "C" not null primary key,
     committed_at timestamptz not null default clock_timestamp()

@@ -3,14 +3,17 @@
 -- so what is new, what is due and what is orphaned are found by one question.
 
 -- take --
+-- `materialized`, because a plan may ask a plain inner query once per row, and it would lock more each time.
+with chosen as materialized (
+    select {id} from {table}
+     where wake_at <= podium_now()
+     order by wake_at
+     limit :n
+       for update skip locked)
 update {table}
    set {owner} = :owner, {epoch} = {epoch} + 1, {heartbeat} = podium_now(),
        wake_at = podium_now() + seconds(:orphan_seconds)
- where {id} in (select {id} from {table}
-                 where wake_at <= podium_now()
-                 order by wake_at
-                 limit :n
-                   for update skip locked)
+ where {id} in (select {id} from chosen)
 returning {id} as id, {epoch} as epoch;
 
 -- heartbeat --

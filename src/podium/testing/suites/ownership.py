@@ -107,6 +107,16 @@ class OwnershipSuite:
         assert (row.owner_id, row.owner_epoch) == ("one", 1)
         assert row.heartbeat_at is not None
 
+    async def test_no_more_are_taken_than_asked_for_when_statistics_are_old(
+        self, world: World, runs: Runs
+    ) -> None:
+        """A planner that believes in one row may ask an inner query again for each that there is."""
+        await world.script("create index runs_wake on runs (wake_at)")
+        await runs.add("first")
+        await world.script("analyze runs")
+        await runs.add(*(f"later {n}" for n in range(20)))
+        assert len(await runs.take("one", n=1)) == 1
+
     async def test_no_more_are_taken_than_asked_for_the_longest_waiting_first(
         self, world: World, runs: Runs
     ) -> None:
