@@ -119,7 +119,7 @@ class TestFailAndRelease:
         assert await sessions.after(*held, sessions.there.complete(lease)) == [Verdict.NOT_HELD]
         assert await held[1] == [OK]
         assert await sessions.here.state("a") == "scheduled"
-        assert await sessions.here.story("a") == ["retried"]
+        assert await sessions.here.story("a") == ["retried", "refused"]
 
     async def test_a_completion_is_first_and_the_failure_changes_nothing(
         self, sessions: Sessions

@@ -11,7 +11,7 @@ from podium.kernel.bus import Delivery, Message, SqlBus
 from podium.kernel.errors import CommitUnknown
 from podium.kernel.store import Body, P, R, Tx
 from podium.kernel.telemetry import Metrics
-from podium.kernel.work import Claimed, Done, Failure
+from podium.kernel.work import Claimed, Done, Failure, Lease
 from podium.testing.desk import Desk, Q, item
 from tests.engine.conftest import sample
 from tests.worlds import SQLiteWorld
@@ -70,6 +70,22 @@ async def test_one_list_may_end_in_both_ways(
     await desk.add("a", "b", "c")
     await consumer(handle).tick()
     assert [await desk.state(id) for id in "abc"] == ["done", "dead", "done"]
+
+
+@pytest.mark.parametrize(
+    "poison", [Done(Lease("50", 1), "a\0b"), Failure(Lease("50", 1), "x", delay_seconds=-1)]
+)
+async def test_one_result_that_cannot_be_stored_fails_its_own_item_only(
+    desk: Desk, consumer: Callable[[Handle], WorkConsumer], poison: Outcome
+) -> None:
+    async def handle(items: list[Claimed]) -> list[Outcome]:
+        return [poison if it.id == "50" else Done(it) for it in items]
+
+    await desk.enqueue(*(item(f"{n:02}") for n in range(100)))
+    await consumer(handle).tick()
+    assert await desk.state("50") == "dead"
+    assert "cannot be stored" in (await desk.finished("50")).error
+    assert {await desk.state(f"{n:02}") for n in range(100) if n != 50} == {"done"}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), TimeoutError(), asyncio.CancelledError()])

@@ -22,7 +22,7 @@ class Counting:
     channels = ("door",)
     pause_seconds_max = 1_000.0
 
-    def __init__(self, script: list[float | Exception | None]) -> None:
+    def __init__(self, script: list[float | BaseException | None]) -> None:
         self.script = script
         self.ticks = 0
         self.during: Callable[[], None] = lambda: None
@@ -34,7 +34,7 @@ class Counting:
         async with self.ticked:
             self.ticked.notify_all()
         step = self.script.pop(0) if self.script else None
-        if isinstance(step, Exception):
+        if isinstance(step, BaseException):
             raise step
         return step
 
@@ -98,8 +98,10 @@ async def test_a_service_is_called_at_the_moment_it_named() -> None:
         await service.has_ticked(2)
 
 
-@pytest.mark.parametrize("error", [ValueError("a bug"), Unavailable("away")])
-async def test_a_failed_round_does_not_end_the_service(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("a bug"), Unavailable("away"), asyncio.CancelledError("inside")]
+)
+async def test_a_failed_round_does_not_end_the_service(error: BaseException) -> None:
     service = Counting([error])
     async with Running(service) as running:
         await service.has_ticked(2)

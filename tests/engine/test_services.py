@@ -65,8 +65,8 @@ async def test_one_due_query_that_fails_is_seen_and_tried_again(
             raise PodiumError("a bug in a domain")
 
     dues = DueRegistry()
-    dues.register(desk.sweeper)
     dues.register(Broken())
+    dues.register(desk.sweeper)
     await desk.enqueue(item("a", delay_seconds=1))
     await world.advance(2)
     with pytest.raises(PodiumError):

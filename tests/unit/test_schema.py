@@ -18,6 +18,7 @@ select table_name, column_name from information_schema.columns where table_schem
 POSTGRES_ONLY = {
     # SQLite commits in this process: there is no answer to lose.
     ("podium_commits", "key"),
+    ("podium_commits", "try_number"),
     ("podium_commits", "committed_at"),
     # With one writer the order of numbers is the order of commits.
     ("journal", "tx"),

@@ -15,6 +15,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from podium.engine.loop import is_being_cancelled
 from podium.kernel.bus import Delivery, SqlBus
 from podium.kernel.errors import CommitUnknown, LeaseLost, PodiumError, Unavailable
 from podium.kernel.store import Store, Tx
@@ -86,11 +87,11 @@ class WorkConsumer:
             start=True,
         )
         if items:
-            await self._settle(await self._handle_and_renew(items))
+            await self._settle(self._one_each(items, await self._handle_and_renew(items)))
         return self._patience.pause_seconds(found=len(items), wanted=self._items_max)
 
     async def _handle_and_renew(self, items: list[Claimed]) -> Sequence[Outcome]:
-        handling = asyncio.ensure_future(self._handle(items))
+        handling = asyncio.create_task(self._call(items))
         pause_seconds = min(item.lease_seconds for item in items) / 3
         held = list(items)
         try:
@@ -104,9 +105,9 @@ class WorkConsumer:
                 held = await self._renew(held)
                 if not held:
                     # Nothing of it is ours any more: whatever it would answer is refused.
-                    return []
+                    return [Failure(item, "its lease was lost") for item in items]
         except asyncio.CancelledError as error:
-            if handling.cancelled() and not _is_being_cancelled():
+            if handling.cancelled() and not is_being_cancelled():
                 # Something inside the handler was cancelled; this service was not.
                 return self._failures(items, error)
             await self._give_back(handling, held)
@@ -118,9 +119,22 @@ class WorkConsumer:
         finally:
             handling.cancel()
 
+    async def _call(self, items: list[Claimed]) -> Sequence[Outcome]:
+        return await self._handle(items)
+
     def _failures(self, items: list[Claimed], error: BaseException) -> list[Outcome]:
         log.error("a handler failed", queue=self._queue, trace=error)
-        return [Failure(item, f"{type(error).__name__}: {error}") for item in items]
+        return [Failure(item, _text(error)) for item in items]
+
+    def _one_each(self, items: list[Claimed], outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """What the handler said of each item, and a failure where it said nothing of use."""
+        said = {
+            (outcome.lease.id, outcome.lease.epoch): outcome
+            for outcome in (outcomes if isinstance(outcomes, list | tuple) else ())
+            if isinstance(outcome, Done | Failure)
+        }
+        silence = "its handler gave no outcome for it"
+        return [said.get((item.id, item.epoch), Failure(item, silence)) for item in items]
 
     async def _give_back(
         self, handling: asyncio.Future[Sequence[Outcome]], held: list[Claimed]
@@ -129,7 +143,8 @@ class WorkConsumer:
         handling.cancel()
         try:
             async with asyncio.timeout(GIVE_BACK_SECONDS_MAX):
-                await asyncio.gather(handling, return_exceptions=True)
+                # Shielded: a handler that will not be cancelled is left behind, not waited for.
+                await asyncio.gather(asyncio.shield(handling), return_exceptions=True)
                 await self._store.write(self._work.release, held)
         except (TimeoutError, PodiumError) as error:
             # Then the leases end by themselves, a little later.
@@ -148,22 +163,36 @@ class WorkConsumer:
         ]
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
+        """One result that cannot be stored fails its own item; its neighbours are settled."""
         if not outcomes:
             return
-        for _ in range(SETTLE_TRIES - 1):
-            try:
-                verdicts = await self._store.write(self._settle_all, outcomes)
-                break
-            except CommitUnknown:
-                # Written again under the same epochs: what was done before is simply refused.
-                continue
-        else:
-            verdicts = await self._store.write(self._settle_all, outcomes)
+        try:
+            verdicts = await self._write_outcomes(outcomes)
+        except Unavailable:
+            raise
+        except PodiumError as error:
+            middle = len(outcomes) // 2
+            if middle:
+                await self._settle(outcomes[:middle])
+                await self._settle(outcomes[middle:])
+            else:
+                text = f"its result cannot be stored: {error}"
+                await self._settle([Failure(outcomes[0].lease, text, retryable=False)])
+            return
         counted = Counter(
             _label(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts, strict=True)
         )
         for label, count in counted.items():
             self._metrics.consumed.labels(queue=self._queue, outcome=label).inc(count)
+
+    async def _write_outcomes(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        for _ in range(SETTLE_TRIES - 1):
+            try:
+                return await self._store.write(self._settle_all, outcomes)
+            except CommitUnknown:
+                # Written again under the same epochs: what was done before is simply refused.
+                continue
+        return await self._store.write(self._settle_all, outcomes)
 
     async def _settle_all(self, tx: Tx, outcomes: Sequence[Outcome]) -> list[Verdict]:
         done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
@@ -225,8 +254,7 @@ class BusConsumer:
             return "refused"
         except Exception as error:
             log.error("a message failed", message=delivery.message_id, trace=error)
-            text = f"{type(error).__name__}: {error}"
-            await self._store.write(self._bus.nack, [delivery], error=text)
+            await self._store.write(self._bus.nack, [delivery], error=_text(error))
             return "failed"
         return "done"
 
@@ -238,15 +266,18 @@ class BusConsumer:
         await self._handle(tx, delivery)
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        # An error that cannot even say what it is.
+        return type(error).__name__
+
+
 def _label(outcome: Outcome, verdict: Verdict) -> str:
     if verdict is not Verdict.OK:
         return "refused"
     return "done" if isinstance(outcome, Done) else "failed"
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _places(outcomes: Sequence[Outcome], kind: type) -> list[int]:

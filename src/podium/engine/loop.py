@@ -53,12 +53,17 @@ async def keep_ticking(
             try:
                 wanted = await service.tick()
                 failures = 0
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                    raise
                 # One bad round must not end the service: the next one starts from the store.
                 failures += 1
-                wanted = _pause_after(failures)
                 _tell(service, error, failures, metrics)
-            ticks.inc()
+                # No bell cuts this short: a busy one would make a hot loop of a failing service.
+                await _wait_for(stop, _pause_after(failures))
+                continue
+            finally:
+                ticks.inc()
             if wanted is not None and wanted <= 0:
                 await asyncio.sleep(0)
                 continue
@@ -80,13 +85,27 @@ def _pause_after(failures: int) -> float:
     )
 
 
-def _tell(service: Service, error: Exception, failures: int, metrics: Metrics) -> None:
+def _tell(service: Service, error: BaseException, failures: int, metrics: Metrics) -> None:
     metrics.service_failures.labels(service=service.name).inc()
     facts = {"service": service.name, "failures": failures, "error": str(error)}
     if isinstance(error, Unavailable):
         log.warning("a round failed: the store is away", **facts)
     else:
         log.error("a round failed", **facts, trace=error)
+
+
+def is_being_cancelled() -> bool:
+    """False when something inside the round was cancelled, and not the service."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _wait_for(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass
 
 
 async def _wake_on(stop: asyncio.Event, listener: Listener) -> None:

@@ -13,11 +13,12 @@ import random
 from types import TracebackType
 from typing import Protocol, Self
 
-from podium.engine.loop import Service, keep_ticking
+from podium.engine.loop import Service, is_being_cancelled, keep_ticking
 from podium.kernel.bell import Bell
 from podium.kernel.telemetry import Metrics, logger
 
 GRACE_SECONDS = 30.0
+CANCEL_SECONDS_MAX = 5.0
 
 log = logger(__name__)
 
@@ -74,7 +75,12 @@ class Ticking:
         except TimeoutError:
             log.warning("cancelled: it did not stop in time", part=self.name)
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            # A task that will not even be cancelled must not keep the process from ending.
+            try:
+                async with asyncio.timeout(CANCEL_SECONDS_MAX):
+                    await asyncio.gather(asyncio.shield(self._task), return_exceptions=True)
+            except TimeoutError:
+                log.error("left behind: it cannot be cancelled", part=self.name)
 
 
 class Supervisor:
@@ -98,12 +104,19 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._grace_seconds
         for part in reversed(self._started):
-            part.ask_to_stop()
+            try:
+                part.ask_to_stop()
+            except Exception as error:
+                log.error("a part cannot be asked to stop", part=part.name, trace=error)
         while self._started:
             part = self._started.pop()
             try:
-                await part.stop(max(0.0, until - loop.time()))
-            except Exception as error:
+                grace_seconds = max(0.0, until - loop.time())
+                async with asyncio.timeout(grace_seconds + 2 * CANCEL_SECONDS_MAX):
+                    await part.stop(grace_seconds)
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                    raise
                 log.error("a part failed to stop", part=part.name, trace=error)
 
     async def __aenter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from podium.kernel.errors import Unavailable
 from podium.kernel.store import Store
 from podium.kernel.telemetry import Metrics, logger
 from podium.kernel.wake import SOON_SECONDS, SWEEP, Due, DueRegistry
@@ -24,8 +25,22 @@ class Sweeper:
         self._metrics = metrics
 
     async def tick(self) -> float | None:
-        nexts = [await self._sweep(due) for due in self._dues]
-        return min((n for n in nexts if n is not None), default=None)
+        nexts: list[float] = []
+        failure: Exception | None = None
+        for due in self._dues:
+            try:
+                next_seconds = await self._sweep(due)
+            except Unavailable:
+                raise
+            except Exception as error:
+                # One domain's mistake must not keep the others waiting.
+                log.error("a due-query failed", due=due.name, trace=error)
+                failure = failure or error
+            else:
+                nexts += [] if next_seconds is None else [next_seconds]
+        if failure is not None:
+            raise failure
+        return min(nexts, default=None)
 
     async def _sweep(self, due: Due) -> float | None:
         swept = await due.sweep(self._store, ROWS_PER_SWEEP)

@@ -13,7 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from podium.kernel.errors import Invalid
+
 Watcher = Callable[[str, int | None], None]
+
+
+def check_channel(channel: object) -> None:
+    """Refuse, while the transaction can still be refused, what could not be carried afterwards."""
+    if not isinstance(channel, str) or not channel.isprintable():
+        raise Invalid(f"a bell's channel is a printable text, not {channel!r:.80}", field="channel")
 
 
 class Bell:

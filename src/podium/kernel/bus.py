@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from podium.kernel import payload
 from podium.kernel.clock import EPOCH
+from podium.kernel.errors import Invalid
 from podium.kernel.ids import Ulids
 from podium.kernel.store import Tx
 from podium.kernel.work import Claimed, DeadLetter, Done, Failure, Lease, NewItem, Verdict, Work
@@ -30,6 +31,8 @@ from podium.kernel.work.decide import name
 LOCK_SECONDS = 60.0
 DELIVERIES_MAX = 10
 TTL_SECONDS = 14 * 86_400.0
+NAME_CHARACTERS_MAX = 100
+"""So that topic, subscription and message id fit into one id together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,10 @@ class SqlBus:
         self, tx: Tx, topic: str, subscription: str, *, only: dict[str, Any] | None = None
     ) -> None:
         """From now on `topic/subscription` gets the topic's messages whose properties equal `only`."""
-        name("topic", topic)
-        name("subscription", subscription)
+        _plain("topic", topic)
+        _plain("subscription", subscription)
+        if only is not None and not isinstance(only, dict):
+            raise Invalid("only is not an object with names", field="only")
         filter = None if only is None else payload.dumps(only, field="only")
         await tx.rows("bus.subscribe", topic=topic, name=subscription, filter=filter)
 
@@ -87,10 +92,12 @@ class SqlBus:
 
     async def send(self, tx: Tx, queue: str, messages: Sequence[Message]) -> list[str]:
         """To one queue. Returns the message ids."""
+        _plain("queue", queue)
         return await self._deliver(tx, [(queue, message) for message in self._named(messages)])
 
     async def publish(self, tx: Tx, topic: str, messages: Sequence[Message]) -> list[str]:
         """To every subscription of the topic that wants it. Returns the message ids."""
+        _plain("topic", topic)
         named = self._named(messages)
         rows = await tx.rows("bus.subscriptions", topics=[(topic,)])
         wants = [(f"{topic}/{row.name}", _filter(row.filter)) for row in rows]
@@ -170,7 +177,8 @@ class SqlBus:
         items = [
             NewItem(
                 queue=queue,
-                id=f"{queue}/{message.id}",
+                # No name has a slash: where the queue ends and the id begins is never in doubt.
+                id=f"{queue}//{message.id}",
                 payload=message.body,
                 properties={**(message.properties or {}), MESSAGE_ID: message.id},
                 delay_seconds=message.delay_seconds,
@@ -186,6 +194,15 @@ class SqlBus:
 
 
 MESSAGE_ID = "podium-message-id"
+
+
+def _plain(field: str, value: str) -> None:
+    name(field, value)
+    if "/" in value or len(value) > NAME_CHARACTERS_MAX:
+        raise Invalid(
+            f"{field} is {value!r:.80}; it has no slash and at most {NAME_CHARACTERS_MAX} characters",
+            field=field,
+        )
 
 
 def _delivery(item: Claimed) -> Delivery:

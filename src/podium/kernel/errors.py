@@ -9,6 +9,7 @@
     │   ├── LeaseLost          RESOURCE_ALREADY_PROCESSED    someone else holds it now
     │   ├── KeyReused          CONFLICT                      an idempotency key with another body
     │   └── ConstraintViolated CONFLICT                      the database refused the row
+    ├── StoreError             DATABASE_ERROR                the database said no, and it is our mistake
     └── Unavailable            SERVICE_UNAVAILABLE           the same call may work later
         ├── CommitUnknown      SERVICE_UNAVAILABLE           it may have happened: ask again by key
         ├── StoreHeld          SERVICE_UNAVAILABLE           another process has the file
@@ -71,6 +72,10 @@ class KeyReused(Conflict):
 
 class ConstraintViolated(Conflict):
     pass
+
+
+class StoreError(PodiumError):
+    code = Code.DATABASE_ERROR
 
 
 class Unavailable(PodiumError):

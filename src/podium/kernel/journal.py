@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from podium.kernel import payload
+from podium.kernel.errors import Invalid
 from podium.kernel.store import Store, Tx
 
 CHANNEL = "journal"
@@ -95,6 +96,8 @@ async def follow(
     store: Store, *, after: Position = START, n: int = 1_000
 ) -> AsyncGenerator[Line, None]:
     """All lines from `after` on, for ever: woken by each commit, and looking once a second anyway."""
+    if n < 1:
+        raise Invalid(f"n is {n}; a follower reads at least one line at a time", field="n")
     listener = store.bell.listen(CHANNEL)
     try:
         while True:

@@ -69,6 +69,7 @@ async def _migrate(tx: Tx, known: list[Migration]) -> list[Migration]:
 
 
 async def _missing(tx: Tx, known: list[Migration]) -> list[Migration]:
+    await tx.rows("migrate.take_your_time")
     await tx.rows("migrate.lock")
     await tx.rows("migrate.create")
     applied = {(row.room, row.number): row.name for row in await tx.rows("migrate.applied")}

@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from podium.kernel.queries import Queries
 from podium.kernel.store import Tx
-from podium.kernel.wake import SWEEP
+from podium.kernel.wake import SOON_SECONDS
+from podium.kernel.work import decide
 
 ORPHAN_SECONDS = 120.0
 
@@ -64,6 +65,8 @@ class Ownership:
 
     async def take(self, tx: Tx, *, owner: str, n: int) -> list[Owned]:
         """Become the owner of up to `n` runs that want one."""
+        decide.name("owner", owner)
+        decide.refuse_count(n)
         rows = await tx.rows(
             f"{self._name}.take", owner=owner, n=n, orphan_seconds=self._orphan_seconds
         )
@@ -83,13 +86,21 @@ class Ownership:
 
     async def release(self, tx: Tx, runs: Sequence[tuple[Owned, float]], *, owner: str) -> set[str]:
         """Own these no longer; somebody looks at each again after its number of seconds."""
+        for _, wake_seconds in runs:
+            decide.seconds("wake_seconds", wake_seconds, zero=True)
         rows = await tx.rows(
             f"{self._name}.release",
             runs=sorted((run.id, run.epoch, wake_seconds) for run, wake_seconds in runs),
             owner=owner,
         )
-        tx.ring(SWEEP)
+        if any(wake_seconds <= SOON_SECONDS for _, wake_seconds in runs):
+            tx.ring(self.channel)
         return {row.id for row in rows}
+
+    async def next_wake(self, tx: Tx) -> float | None:
+        """Seconds until the next run wants somebody; None if none ever will."""
+        rows = await tx.rows(f"{self._name}.next_wake")
+        return max(0.0, rows[0].in_micros / 1e6) if rows else None
 
     async def takeover(self, tx: Tx, ids: Sequence[str]) -> list[Owned]:
         """Shut the owner out and call for a new one. Finished runs are not in the answer."""

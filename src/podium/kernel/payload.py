@@ -21,7 +21,7 @@ DEPTH_MAX = 64
 def dumps(value: object, *, field: str = "payload", bytes_max: int = BYTES_MAX) -> str:
     """The JSON text of `value`; Invalid naming `field` if some store could not keep it."""
     try:
-        data = orjson.dumps(value)
+        data = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, RecursionError) as error:
         raise Invalid(f"{field} is not JSON: {_reason(error)}", field=field) from None
     if len(data) > bytes_max:

@@ -53,7 +53,10 @@ begin
             dropped := dropped + 1;
         end if;
     end loop;
-    delete from journal_other where at < podium_now() - make_interval(secs => keep_seconds);
+    delete from journal_other
+     where ctid = any(array(select ctid from journal_other
+                             where at < podium_now() - make_interval(secs => keep_seconds)
+                             limit 10000));
     return dropped;
 end $_$;
 
@@ -145,6 +148,7 @@ CREATE TABLE public.journal_other (
 
 CREATE TABLE public.podium_commits (
     key text NOT NULL COLLATE pg_catalog."C",
+    try_number integer NOT NULL,
     committed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
@@ -287,16 +291,22 @@ CREATE INDEX idempotency_expire ON public.idempotency USING btree (expire_at);
 CREATE INDEX journal_aggregate ON ONLY public.journal USING btree (kind, aggregate_id);
 
 --
--- Name: journal_other_kind_aggregate_id_idx; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX journal_other_kind_aggregate_id_idx ON public.journal_other USING btree (kind, aggregate_id);
-
---
 -- Name: journal_tx; Type: INDEX; Schema: public; Owner: -
 --
 
 CREATE INDEX journal_tx ON ONLY public.journal USING btree (tx);
+
+--
+-- Name: journal_other_at; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX journal_other_at ON public.journal_other USING brin (at);
+
+--
+-- Name: journal_other_kind_aggregate_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX journal_other_kind_aggregate_id_idx ON public.journal_other USING btree (kind, aggregate_id);
 
 --
 -- Name: journal_other_tx_idx; Type: INDEX; Schema: public; Owner: -

@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     verbs = top.add_subparsers(dest="verb", required=True)
     verb = verbs.add_parser("run", help="live many seeds")
-    verb.add_argument("--seeds", type=int, required=True)
+    verb.add_argument("--seeds", type=at_least_one, required=True)
     verb.add_argument("--start", type=int, default=0, help="the first seed")
     verb.add_argument("--scenario", choices=SCENARIOS, help="instead of all in turn")
     verb.add_argument("--jobs", type=int, default=cores, help="processes side by side")
@@ -57,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
     )
     verb.add_argument("seeds", type=int)
     return top
+
+
+def at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a number of seeds")
+    return number
 
 
 if __name__ == "__main__":

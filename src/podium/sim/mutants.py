@@ -17,6 +17,7 @@ from podium.kernel.errors import Unavailable
 from podium.kernel.migrate import SQL
 from podium.kernel.queries import HEADING, Queries
 from podium.kernel.store import Row, Store, Tx
+from podium.kernel.wake import Swept
 from podium.kernel.work import Verdict, Work, WorkSweep, decide
 from podium.kernel.work.model import Leased
 from podium.sim.faults import Faults
@@ -82,9 +83,11 @@ class NoStartCheck(Work):
 class RescueById(WorkSweep):
     """Reads what is due in one transaction and settles it in another, by id."""
 
-    async def _settle(self, store: Store, limit: int) -> int:
+    async def sweep(self, store: Store, limit: int) -> Swept:
+        promoted = await store.write(self.promote, limit)
         rows = await store.read(self._due, limit)
-        return await store.write(self._rescue, tuple(rows)) if rows else 0
+        settled = await store.write(self._rescue, tuple(rows)) if rows else 0
+        return Swept(promoted + settled, None)
 
     async def _due(self, tx: Tx, limit: int) -> list[Row]:
         return await tx.rows("work.due", n=limit)

@@ -14,13 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from podium.backends.postgres.doorbell import Doorbell
-from podium.backends.postgres.tx import RERUN, Connection, GlanceTx, NeedsSnapshot, PostgresTx
+from podium.backends.postgres.doorbell import PATIENCE, Doorbell
+from podium.backends.postgres.tx import (
+    RERUN,
+    Connection,
+    GlanceTx,
+    Makers,
+    NeedsSnapshot,
+    PostgresTx,
+)
 from podium.kernel.bell import Bell
 from podium.kernel.clock import Clock
 from podium.kernel.errors import CommitUnknown, SchemaMismatch, Unavailable
@@ -32,7 +40,13 @@ from podium.kernel.telemetry import Metrics, logger
 P = ParamSpec("P")
 R = TypeVar("R")
 
-GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.TransactionTimeout,
+    PoolTimeout,
+)
 PATIENCE_SECONDS = 10.0
 """How long a write looks for a database that is away before it gives up."""
 PAUSE_SECONDS_MAX = 1.0
@@ -44,13 +58,21 @@ SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_merge
 """Off, but for long reads. The statistics of a queue are always of another moment: a plan made when
 the table was empty reads all of it when it is full. Every short query here is a walk along an index."""
 
+# The key is our own, 26 letters and digits: nothing to quote.
+INSERT_KEY = "insert into podium_commits (key, try_number) select '{key}', {try_number}"
+IF_CHANGED = "where pg_current_xact_id_if_assigned() is not null"
+WHICH_TRY = "select try_number from podium_commits where key = %s"
 SNAPSHOT = "begin isolation level repeatable read read only"
 
 log = logger(__name__)
 
 
 class KeyKnown(Exception):
-    """This write's key is in the database: its first commit did happen."""
+    """This write's key is in the database: the commit of one of its tries did happen."""
+
+    def __init__(self, try_number: int) -> None:
+        super().__init__(f"try {try_number} was committed")
+        self.try_number = try_number
 
 
 class PostgresStore:
@@ -76,39 +98,74 @@ class PostgresStore:
         self._patience_seconds = patience_seconds
         self._need_snapshots: set[str] = set()
         """The bodies that were seen to look more than once."""
-        self._pool = AsyncConnectionPool(
-            url,
-            min_size=1,
-            max_size=connections_max,
-            open=False,
-            kwargs={"autocommit": True, "application_name": "podium"},
-            configure=_configure,
-            reset=_reset,
-            timeout=patience_seconds,
-            reconnect_timeout=patience_seconds,
-            name="podium",
-        )
+        self._url = url
+        self._connections_max = connections_max
+        self._pool = self._new_pool()
+        self._makers: Makers = {}
+        self._is_open = False
+        self._is_in_a_body = ContextVar("is_in_a_body", default=False)
         self._doorbell = Doorbell(url, self.bell, self._keys.new())
 
+    def _new_pool(self) -> AsyncConnectionPool[Any]:
+        return AsyncConnectionPool(
+            self._url,
+            min_size=1,
+            max_size=self._connections_max,
+            open=False,
+            kwargs={"autocommit": True, "application_name": "podium", **PATIENCE},
+            configure=_configure,
+            reset=_reset,
+            timeout=self._patience_seconds,
+            reconnect_timeout=self._patience_seconds,
+            name="podium",
+        )
+
     async def open(self) -> None:
+        if self._pool.closed:
+            # A pool is opened once in its life; a store may be opened again.
+            self._pool = self._new_pool()
         try:
             await self._pool.open(wait=True, timeout=self._patience_seconds)
         except GONE as error:
             await self._pool.close()
-            raise Unavailable(f"PostgreSQL does not answer: {error}", cause="connect") from error
-        await self._doorbell.open()
+            why = await self._why_no_connection() or error
+            raise Unavailable(f"PostgreSQL does not answer: {why}", cause="connect") from error
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                await self._doorbell.open()
+        except TimeoutError as error:
+            await self.close()
+            raise Unavailable("PostgreSQL takes no further connection", cause="listen") from error
+        self._is_open = True
+
+    async def _why_no_connection(self) -> str:
+        """The pool only says that it waited in vain."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self._url, **PATIENCE)
+        except psycopg.Error as error:
+            return str(error).partition("\n")[0]
+        await connection.close()
+        return ""
+
+    def _refuse_when_closed(self) -> None:
+        if not self._is_open:
+            raise Unavailable("the store is not open", cause="closed")
 
     async def close(self) -> None:
+        self._is_open = False
         await self._doorbell.close()
         await self._pool.close()
 
     async def write(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._refuse_when_closed()
+        if self._is_in_a_body.get():
+            raise RuntimeError("a body may await only tx: it cannot write in another transaction")
         attempt = Attempt(self._keys.new(), self._clock.monotonic())
         while True:
             try:
                 result, rung = await self._run(attempt, body, args, kwargs)
-            except KeyKnown:
-                result, rung = attempt.remembered
+            except KeyKnown as known:
+                result, rung = attempt.results[known.try_number]
             except RERUN as error:
                 await self._pause(attempt, error)
                 continue
@@ -120,7 +177,8 @@ class PostgresStore:
             return result
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        name = getattr(body, "__qualname__", repr(body))
+        self._refuse_when_closed()
+        name = getattr(body, "__qualname__", type(body).__qualname__)
         if name not in self._need_snapshots and not self.clock_offset_seconds:
             try:
                 return await self._glance(body, args, kwargs)
@@ -129,6 +187,7 @@ class PostgresStore:
         return await self._read(self._begin(SNAPSHOT), body, args, kwargs)
 
     async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._refuse_when_closed()
         scans = "; ".join(f"set local {scan} = on" for scan in SCANS)
         return await self._read(f"{self._begin(SNAPSHOT)}; {scans}", body, args, kwargs)
 
@@ -137,7 +196,7 @@ class PostgresStore:
         while True:
             try:
                 async with self._pool.connection() as connection:
-                    tx = GlanceTx(connection, self.queries)
+                    tx = GlanceTx(connection, self.queries, self._makers)
                     result = await body(tx, *args, **kwargs)
                     if tx.needs_snapshot:
                         raise NeedsSnapshot
@@ -151,7 +210,8 @@ class PostgresStore:
             try:
                 async with self._pool.connection() as connection:
                     await connection.execute(begin.encode())
-                    result = await body(PostgresTx(connection, self.queries), *args, **kwargs)
+                    tx = PostgresTx(connection, self.queries, self._makers)
+                    result = await body(tx, *args, **kwargs)
                     await connection.execute("commit")
                     return result
             except (*RERUN, *GONE) as error:
@@ -166,11 +226,16 @@ class PostgresStore:
     ) -> tuple[R, list[tuple[str, int | None]]]:
         async with self._pool.connection() as connection:
             await self._begin_write(connection, attempt)
-            tx = PostgresTx(connection, self.queries)
-            result = await body(tx, *args, **kwargs)
+            tx = PostgresTx(connection, self.queries, self._makers)
+            inside = self._is_in_a_body.set(True)
+            try:
+                result = await body(tx, *args, **kwargs)
+            finally:
+                self._is_in_a_body.reset(inside)
+                tx.is_open = False
             if tx.refused is not None:
                 raise tx.refused
-            attempt.remembered = (result, tx.rung)
+            attempt.results[attempt.tries] = (result, tx.rung)
             began = self._clock.monotonic()
             await self._commit(connection, attempt, tx)
             self._metrics.store_commit_seconds.observe(self._clock.monotonic() - began)
@@ -183,18 +248,24 @@ class PostgresStore:
             await connection.execute(begin.encode())
             return
         try:
-            await connection.execute(f"{begin}; {attempt.insert_key}".encode())
-        except psycopg.errors.UniqueViolation as error:
-            raise KeyKnown from error
+            insert = INSERT_KEY.format(key=attempt.key, try_number=attempt.tries)
+            await connection.execute(f"{begin}; {insert}".encode())
+        except psycopg.errors.UniqueViolation:
+            await connection.rollback()
+            cursor = await connection.execute(WHICH_TRY, (attempt.key,))
+            [(try_number,)] = await cursor.fetchall()
+            raise KeyKnown(try_number) from None
 
     async def _commit(self, connection: Connection, attempt: Attempt, tx: PostgresTx) -> None:
-        """One round trip, key included. A body that changed nothing has nothing to protect."""
-        if attempt.committing or not tx.has_written:
+        """One round trip, key included. A body that changed nothing has nothing to protect, and a
+        migration records itself."""
+        if attempt.committing or tx.is_migration:
             await connection.execute("commit")
             return
         attempt.committing = True
+        insert = INSERT_KEY.format(key=attempt.key, try_number=attempt.tries)
         try:
-            await connection.execute(f"{attempt.insert_key}; commit".encode())
+            await connection.execute(f"{insert} {IF_CHANGED}; commit".encode())
         except psycopg.errors.UndefinedTable as error:
             raise SchemaMismatch("the database has no schema yet; run: podium migrate") from error
 
@@ -231,12 +302,8 @@ class Attempt:
         self.tries = 0
         self.committing = False
         """A commit under this key was sent: from now on it may have happened."""
-        self.remembered: Any = None
-
-    @property
-    def insert_key(self) -> str:
-        # Our own key, 26 letters and digits: nothing to quote.
-        return f"insert into podium_commits (key) values ('{self.key}')"
+        self.results: dict[int, Any] = {}
+        """Of each try whose body came to its end: its result, and the bells it rang."""
 
 
 async def _configure(connection: Connection) -> None:

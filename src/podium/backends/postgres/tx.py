@@ -11,11 +11,20 @@ import orjson
 import psycopg
 from psycopg.rows import tuple_row
 
-from podium.kernel.errors import ConstraintViolated, Invalid, Unavailable
+from podium.kernel.bell import check_channel
+from podium.kernel.errors import (
+    ConstraintViolated,
+    Invalid,
+    SchemaMismatch,
+    StoreError,
+    Unavailable,
+)
 from podium.kernel.queries import Queries, Query
 from podium.kernel.store import Row
 
 Connection = psycopg.AsyncConnection[Any]
+Makers = dict[str, Callable[..., Row]]
+"""How the rows of each query are made, as far as this store has seen."""
 
 RERUN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 """The database chose this transaction to give way; the same body will do."""
@@ -29,52 +38,63 @@ TIMEOUT = (
 
 
 class PostgresTx:
-    def __init__(self, connection: Connection, queries: Queries) -> None:
+    def __init__(self, connection: Connection, queries: Queries, makers: Makers) -> None:
         self._connection = connection
         self._queries = queries
-        self._is_migration = False
+        self._makers = makers
+        self.is_migration = False
+        self.is_open = True
+        """False once the body has ended: whoever kept the `tx` writes nothing."""
         self.rung: list[tuple[str, int | None]] = []
         self.refused: Exception | None = None
         """Why the database gave the transaction up. It answers COMMIT with ROLLBACK, not an error."""
-        self.has_written = False
-        """Whether losing the answer to COMMIT would matter. A migration records itself."""
 
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
         bound = bind(known, params)
+        if not self.is_open:
+            raise RuntimeError(f"{query}: the transaction is over")
         cursor = self._connection.cursor(row_factory=tuple_row)
         try:
             await cursor.execute(known.text.encode(), bound)
-            self.has_written |= _wrote(cursor) and not self._is_migration
             if not cursor.pgresult or not cursor.pgresult.ntuples:
                 return []
-            return list(map(_maker(known, cursor), await cursor.fetchall()))
+            return list(map(self._maker(known, cursor), await cursor.fetchall()))
         except psycopg.Error as error:
-            self.refused = translated(query, error)
+            self.refused = self.refused or translated(query, error)
             raise self.refused from error
         except UnicodeEncodeError as error:
             raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
 
     async def script(self, text: str) -> None:
-        self._is_migration = True
+        self.is_migration = True
         try:
-            # A migration may take longer than a query, but must not wait long for a lock.
-            await self._connection.execute("set local statement_timeout = 0")
             await self._connection.execute(text.encode())
         except psycopg.Error as error:
-            self.refused = translated("script", error)
+            self.refused = self.refused or translated("script", error)
             raise self.refused from error
 
     def ring(self, channel: str, hint: int | None = None) -> None:
+        check_channel(channel)
         self.rung.append((channel, hint))
+
+    def _maker(self, query: Query, cursor: psycopg.AsyncCursor[Any]) -> Callable[..., Row]:
+        """The named tuple of a query's rows, made once: describing a result is dearer than
+        reading it."""
+        make = self._makers.get(query.text)
+        if make is None:
+            columns = [column.name for column in cursor.description or ()]
+            make = getattr(namedtuple("Row", columns), "_make")  # noqa: B009
+            self._makers[query.text] = make
+        return make
 
 
 class GlanceTx(PostgresTx):
     """One look is its own snapshot and needs no transaction around it: a third of the round trips.
     A body that looks twice, or more than looks, is told to begin one."""
 
-    def __init__(self, connection: Connection, queries: Queries) -> None:
-        super().__init__(connection, queries)
+    def __init__(self, connection: Connection, queries: Queries, makers: Makers) -> None:
+        super().__init__(connection, queries, makers)
         self._has_looked = False
         self.needs_snapshot = False
 
@@ -93,23 +113,6 @@ class GlanceTx(PostgresTx):
 
 class NeedsSnapshot(Exception):
     pass
-
-
-def _maker(query: Query, cursor: psycopg.AsyncCursor[Any]) -> Callable[..., Row]:
-    """The named tuple of a query's rows, made once: describing a result is dearer than reading it."""
-    make = MAKERS.get(query.text)
-    if make is None:
-        columns = [column.name for column in cursor.description or ()]
-        make = getattr(namedtuple("Row", columns), "_make")  # noqa: B009
-        MAKERS[query.text] = make
-    return make
-
-
-MAKERS: dict[str, Callable[..., Row]] = {}
-
-
-def _wrote(cursor: psycopg.AsyncCursor[Any]) -> bool:
-    return cursor.rowcount > 0 and not (cursor.statusmessage or "").startswith("SELECT")
 
 
 def bind(query: Query, params: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +166,12 @@ def translated(query: str, error: psycopg.Error) -> Exception:
         return Unavailable(f"{query}: the database is read-only", cause="ReadOnly")
     if isinstance(error, psycopg.errors.RaiseException):
         return ConstraintViolated(f"{query}: {error.diag.message_primary}")
-    if isinstance(error, psycopg.DataError):
-        return Invalid(f"{query}: {error}")
-    return error
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+        return SchemaMismatch(f"{query}: {error.diag.message_primary}; run: podium migrate")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return Unavailable(f"{query}: {error.diag.message_primary}", cause="privilege")
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith("54"):
+        return Invalid(f"{query}: {error.diag.message_primary or error}")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return error
+    return StoreError(f"{query}: {error.diag.message_primary or error}")

@@ -10,13 +10,14 @@ VERSION_MIN = (3, 51, 3)
 """Before this, a checkpoint at the wrong moment could damage the file (the WAL-reset bug)."""
 
 
-def connect(path: str, clock: Clock) -> apsw.Connection:
+def connect(path: str, clock: Clock, *, create: bool = True) -> apsw.Connection:
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < VERSION_MIN:
         raise RuntimeError(
             f"SQLite {apsw.sqlite_lib_version()} can damage a database; install a newer apsw"
         )
-    db = apsw.Connection(path, statementcachesize=256)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    db = apsw.Connection(path, flags, statementcachesize=256)
     # The loop waits outside SQLite, not inside it (see SQLiteStore._wait_for_lock).
     db.set_busy_timeout(0)
     # On a table with partial indexes SQLite would look at each bound value again, and compile the

@@ -11,7 +11,10 @@ import os
 import socket
 from pathlib import Path
 
+from podium.kernel.clock import Clock
 from podium.kernel.errors import StoreHeld, Unavailable
+
+LOOK_SECONDS = 1.0
 
 
 class FileLock:
@@ -49,3 +52,32 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+class SameFile:
+    """Is the file that was opened still the one of that name? Writing on into a file that somebody
+    deleted or replaced would acknowledge what is gone with the process."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._identity = self._look()
+        self._look_again_at = 0.0
+
+    def check(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._look_again_at:
+            return
+        if self._look() != self._identity:
+            raise Unavailable(
+                f"{self._path} was deleted or replaced while in use; restart to use what is there",
+                cause="replaced",
+            )
+        self._look_again_at = now + LOOK_SECONDS
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 import apsw
 
 from podium.backends.sqlite.connection import connect, restart_log
-from podium.backends.sqlite.lock import FileLock
-from podium.backends.sqlite.tx import UNAVAILABLE_ERRORS, SQLiteTx, unavailable
+from podium.backends.sqlite.lock import FileLock, SameFile
+from podium.backends.sqlite.tx import UNAVAILABLE_ERRORS, SQLiteTx, translated, unavailable
 from podium.kernel.bell import Bell
 from podium.kernel.clock import Clock
 from podium.kernel.errors import PodiumError, Unavailable
@@ -81,7 +81,10 @@ class SQLiteStore:
         self._reader: apsw.Connection | None = None
         self._waiting: deque[Write] = deque()
         self._round_due = False
+        self._file: SameFile | None = None
         self._idle: asyncio.Future[None] | None = None
+        self._closing = False
+        self._is_in_a_body = False
         self._wounded = False
         self._commit_seconds = 0.0
         self._threads = _threads()
@@ -97,14 +100,21 @@ class SQLiteStore:
             # A database in memory belongs to one connection; its reads run between the rounds.
             self._reader = self._writer if not self._lock else connect(self._path, self._clock)
             self._read_tx = SQLiteTx(self._reader, self.queries)
-        except UNAVAILABLE_ERRORS as error:
+            self._file = SameFile(Path(self._path), self._clock) if self._lock else None
+        except BaseException as error:
             await self.close()
-            raise unavailable(error) from error
+            if isinstance(error, UNAVAILABLE_ERRORS):
+                raise unavailable(error) from error
+            raise
+        self._closing = False
 
     async def close(self) -> None:
+        """Take no more writes, finish those that wait, and let go of the file."""
+        self._closing = True
         if self._round_due:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
+            self._idle = self._idle or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+            self._idle = None
         self._threads.shutdown(wait=True)
         self._threads = _threads()  # a store that could not be opened may be opened later
         for db in {id(db): db for db in (self._reader, self._writer) if db}.values():
@@ -114,8 +124,10 @@ class SQLiteStore:
             self._lock.release()
 
     async def write(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._writer is None:
-            raise Unavailable("the store is not open")
+        if self._writer is None or self._closing:
+            raise Unavailable("the store is not open", cause="closed")
+        if self._is_in_a_body:
+            raise RuntimeError("a body may await only tx: it cannot write in another transaction")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[R] = loop.create_future()
         self._waiting.append(Write(body, args, kwargs, answer, self._clock.monotonic()))
@@ -126,7 +138,7 @@ class SQLiteStore:
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._reader is None:
-            raise Unavailable("the store is not open")
+            raise Unavailable("the store is not open", cause="closed")
         return _snapshot(self._reader, self._read_tx, body, args, kwargs)
 
     async def read_long(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -134,7 +146,10 @@ class SQLiteStore:
             return await self.read(body, *args, **kwargs)
 
         def read() -> R:
-            db = connect(self._path, self._clock)
+            try:
+                db = connect(self._path, self._clock, create=False)
+            except apsw.Error as error:
+                raise translated("read_long", error) from error
             try:
                 return _snapshot(db, SQLiteTx(db, self.queries), body, args, kwargs)
             finally:
@@ -163,6 +178,12 @@ class SQLiteStore:
         except Exception as error:
             self._give_up(db, ran, error)
             return
+        except BaseException:
+            # The process is told to end, in the middle of a round: nobody may wait for it for ever.
+            self._give_up(
+                db, ran, Unavailable("interrupted; nothing was stored", cause="interrupt")
+            )
+            raise
         if not db.in_transaction:
             # SQLite rolled everything back by itself: a full disk, an I/O error, no memory.
             self._end_round(ran, Unavailable("the transaction was lost; nothing was stored"))
@@ -182,6 +203,8 @@ class SQLiteStore:
             self._end_round(ran, None)
 
     def _begin(self, db: apsw.Connection) -> None:
+        if self._file is not None:
+            self._file.check()
         if self._wounded:
             restart_log(db)
             self._wounded = False
@@ -196,7 +219,7 @@ class SQLiteStore:
                 continue
             try:
                 ran.append(self._run_body(db, write))
-            except Exception:
+            except BaseException:
                 # Its savepoint failed, not its body: whoever is in this round must be told.
                 ran.append((write, None, None))
                 raise
@@ -206,18 +229,22 @@ class SQLiteStore:
     def _run_body(
         self, db: apsw.Connection, write: Write
     ) -> tuple[Write, Any, BaseException | None]:
-        rung = len(self._write_tx.rung)
+        tx = self._write_tx
+        rung = len(tx.rung)
         db.execute("savepoint body")
-        self._write_tx.refused = None
+        tx.refused = None
+        tx.is_open = self._is_in_a_body = True
         try:
-            result = drive(write.body(self._write_tx, *write.args, **write.kwargs))
-            if self._write_tx.refused is not None:
-                raise self._write_tx.refused
-        except Exception as error:
-            del self._write_tx.rung[rung:]
+            result = drive(write.body(tx, *write.args, **write.kwargs))
+            if tx.refused is not None:
+                raise tx.refused
+        except (Exception, asyncio.CancelledError, GeneratorExit) as error:
+            del tx.rung[rung:]
             if db.in_transaction:
                 db.execute("rollback to body; release body")
             return write, None, error
+        finally:
+            tx.is_open = self._is_in_a_body = False
         db.execute("release body")
         return write, result, None
 
@@ -296,9 +323,16 @@ class SQLiteStore:
                 write.answer.set_result(result)
         if error is None:
             self._metrics.store_bodies.inc(len(ran))
-            for channel, hint in rung:
-                self.bell.ring(channel, hint)
+            self._ring(rung)
         self._rest_or_go_on()
+
+    def _ring(self, rung: list[tuple[str, int | None]]) -> None:
+        for channel, hint in rung:
+            try:
+                self.bell.ring(channel, hint)
+            except Exception as error:
+                # Whoever watches a bell may fail; the commit happened, and the next round comes.
+                log.error("a bell's watcher failed", channel=channel, trace=error)
 
     def _rest_or_go_on(self, pause_seconds: float = 0.0) -> None:
         self._round_due = bool(self._waiting)
@@ -348,5 +382,8 @@ def _snapshot(
 
 
 def _fail(write: Write, error: BaseException) -> None:
+    if isinstance(error, StopIteration | asyncio.CancelledError | GeneratorExit):
+        # A future cannot carry these, or would mean something else by them.
+        error = RuntimeError(f"a body raised {error!r}")
     if not write.answer.done():
         write.answer.set_exception(error)

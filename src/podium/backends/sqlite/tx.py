@@ -10,8 +10,16 @@ from typing import Any
 import apsw
 import orjson
 
+from podium.kernel.bell import check_channel
 from podium.kernel.clock import from_micros, to_micros
-from podium.kernel.errors import ConstraintViolated, Invalid, Unavailable
+from podium.kernel.errors import (
+    ConstraintViolated,
+    Invalid,
+    PodiumError,
+    SchemaMismatch,
+    StoreError,
+    Unavailable,
+)
 from podium.kernel.queries import Queries, Query
 from podium.kernel.store import Row
 
@@ -45,31 +53,36 @@ class SQLiteTx:
         self.rung: list[tuple[str, int | None]] = []
         self.refused: Exception | None = None
         """What the database refused in this body: it is not committed, even if the body goes on."""
+        self.is_open = True
+        """False between two bodies: whoever kept the `tx` of an earlier one writes nothing."""
 
     async def rows(self, query: str, /, **params: Any) -> list[Row]:
         known = self._queries[query]
         bound = bind(known, params)
+        if not self.is_open:
+            raise RuntimeError(f"{query}: the transaction is over")
         try:
             cursor = self._db.execute(known.text, bound)
             shape = self._shapes.get(known.text) or self._note_shape(known, cursor)
             found = cursor.fetchall()
         except UnicodeEncodeError as error:
             raise Invalid(f"{query}: a text that is not valid Unicode: {error.reason}") from None
-        except apsw.ConstraintError as error:
-            self.refused = ConstraintViolated(f"{query}: {error}")
-            raise self.refused from error
-        except UNAVAILABLE_ERRORS as error:
-            self.refused = unavailable(error)
+        except OverflowError as error:
+            raise Invalid(f"{query}: a number beyond 64 bits: {error}") from None
+        except apsw.Error as error:
+            self.refused = self.refused or translated(query, error)
             raise self.refused from error
         return [] if shape is None else _shaped(found, *shape)
 
     async def script(self, text: str) -> None:
         try:
             self._db.execute(text)
-        except UNAVAILABLE_ERRORS as error:
-            raise unavailable(error) from error
+        except apsw.Error as error:
+            self.refused = self.refused or translated("script", error)
+            raise self.refused from error
 
     def ring(self, channel: str, hint: int | None = None) -> None:
+        check_channel(channel)
         self.rung.append((channel, hint))
 
     def _note_shape(self, query: Query, cursor: apsw.Cursor) -> Shape | None:
@@ -141,6 +154,19 @@ def _micros(value: object) -> int:
     if isinstance(value, datetime):
         return to_micros(value)
     raise TypeError(f"{type(value).__name__} is not a column's type")
+
+
+def translated(query: str, error: apsw.Error) -> PodiumError:
+    """The error in the kernel's words."""
+    if isinstance(error, UNAVAILABLE_ERRORS):
+        return unavailable(error)
+    if isinstance(error, apsw.ConstraintError):
+        return ConstraintViolated(f"{query}: {error}")
+    if isinstance(error, apsw.MismatchError | apsw.TooBigError | apsw.RangeError):
+        return Invalid(f"{query}: {error}")
+    if "no such table" in str(error):
+        return SchemaMismatch(f"{query}: {error}; run: podium migrate")
+    return StoreError(f"{query}: {error}")
 
 
 def unavailable(error: apsw.Error) -> Unavailable:

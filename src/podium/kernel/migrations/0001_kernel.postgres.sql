@@ -10,6 +10,7 @@ $$;
 -- while committing finds out here whether it happened (see the decision record on unknown commits).
 create table podium_commits (
     key text collate "C" not null primary key,
+    try_number int not null,
     committed_at timestamptz not null default clock_timestamp()
 );
 
@@ -105,6 +106,8 @@ create table journal (
 
 create table journal_other partition of journal default;
 
+create index journal_other_at on journal_other using brin (at);
+
 create index journal_aggregate on journal (kind, aggregate_id);
 create index journal_tx on journal (tx);
 
@@ -157,6 +160,12 @@ begin
             dropped := dropped + 1;
         end if;
     end loop;
-    delete from journal_other where at < podium_now() - make_interval(secs => keep_seconds);
+    delete from journal_other
+     where ctid = any(array(select ctid from journal_other
+                             where at < podium_now() - make_interval(secs => keep_seconds)
+                             limit 10000));
     return dropped;
 end $$;
+
+-- The first weeks, before the first line.
+select podium_journal_tend(1e9);

@@ -48,5 +48,9 @@ update {table}
                    for update of t)
 returning {id} as id, {epoch} as epoch;
 
+-- next_wake --
+select micros(wake_at) - micros(podium_now()) as in_micros
+  from {table} where wake_at is not null order by wake_at limit 1;
+
 -- audit_overdue --
 select count(*) as count from {table} where wake_at < podium_now() - seconds(:grace_seconds);

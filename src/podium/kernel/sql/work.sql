@@ -162,10 +162,7 @@ select id, epoch, state, queue, attempts, attempts_max, retry, priority, holder,
    for update skip locked;
 
 -- due_ids --
-select id from work
- where wake_at <= podium_now() and state in ('ready', 'leased', 'running')
- order by wake_at
- limit :n;
+select id from work where wake_at <= podium_now() order by wake_at limit :n;
 
 -- due_one --
 select id, epoch, state, queue, attempts, attempts_max, retry, priority, holder,
@@ -174,11 +171,19 @@ select id, epoch, state, queue, attempts, attempts_max, retry, priority, holder,
  where id = :id and wake_at <= podium_now() and state in ('ready', 'leased', 'running')
    for update;
 
+-- promote_one --
+update work
+   set state = 'ready', holder = null,
+       wake_at = least(expire_at, coalesce(podium_now() + seconds(wait_seconds_max), expire_at))
+ where id = :id and wake_at <= podium_now() and state in ('scheduled', 'offered')
+returning id, queue, rank;
+
 -- quarantine --
--- A row that cannot be settled is left for a person, and looked at again in an hour.
-update work set wake_at = podium_now() + seconds(3600)
- where id = :id and wake_at <= podium_now() and state in ('ready', 'leased', 'running')
-returning id;
+-- A row that cannot be settled is left for a person, and looked at again in an hour. Its epoch grows:
+-- the hour is not a gift to whoever held it.
+update work set wake_at = podium_now() + seconds(3600), epoch = epoch + 1
+ where id = :id and wake_at <= podium_now()
+returning id, epoch;
 
 -- next_wake --
 -- Relative to the database's clock, because the sleeper's own clock may be wrong.
@@ -186,7 +191,8 @@ select micros(wake_at) - micros(podium_now()) as in_micros from work order by wa
 
 -- explain --
 -- Why a lease was refused.
-select i.id, i.epoch as asked, w.state, w.epoch, w.wake_at > podium_now() as is_current, f.state as finished
+select i.id, i.epoch as asked, w.state, w.epoch, w.wake_at > podium_now() as is_current, f.state as finished,
+       f.epoch as finished_epoch
   from :leases(id text, epoch int) i
   left join work w on w.id = i.id
   left join work_finished f on f.id = i.id;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -11,8 +12,9 @@ from typing import NamedTuple, Protocol
 from podium.kernel import payload
 from podium.kernel.errors import Invalid
 from podium.kernel.retry import DEFAULT, RetryPolicy
+from podium.kernel.store import ROWS_MAX
 from podium.kernel.work.machine import State
-from podium.kernel.work.model import NewItem, Verdict
+from podium.kernel.work.model import Leased, NewItem, Verdict
 
 NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
 SECONDS_MAX = 10 * 366 * 86_400.0
@@ -90,9 +92,11 @@ def new_row(item: NewItem, id: str, n: int) -> NewRow:
     if item.dedupe_key is not None:
         name("dedupe_key", item.dedupe_key)
     delay_seconds = item.delay_seconds
-    if delay_seconds:
+    if delay_seconds != 0.0:
         seconds("delay_seconds", delay_seconds)
     properties = item.properties
+    if properties is not None and not isinstance(properties, dict):
+        raise Invalid("properties is not an object with names", field="properties")
     return NewRow(
         id,
         n,
@@ -105,19 +109,26 @@ def new_row(item: NewItem, id: str, n: int) -> NewRow:
 
 
 def terms(item: NewItem) -> Terms:
-    return _terms(
-        item.queue,
-        item.priority,
-        item.attempts_max,
-        item.retry,
-        item.lease_seconds,
-        item.run_seconds_max,
-        item.wait_seconds_max,
-        item.ttl_seconds,
-    )
+    if item.retry is not None and not isinstance(item.retry, RetryPolicy):
+        raise Invalid(f"retry is {item.retry!r:.80}, not a RetryPolicy", field="retry")
+    try:
+        return _terms(
+            item.queue,
+            item.priority,
+            item.attempts_max,
+            item.retry,
+            item.lease_seconds,
+            item.run_seconds_max,
+            item.wait_seconds_max,
+            item.ttl_seconds,
+        )
+    except TypeError as error:
+        raise Invalid(
+            f"an item's terms are plain texts and numbers: {error}", field="item"
+        ) from None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)
 def _terms(
     queue: str,
     priority: int,
@@ -130,12 +141,8 @@ def _terms(
 ) -> Terms:
     """Thousands of items share their terms, so these are checked once."""
     name("queue", queue)
-    if priority not in PRIORITIES:
-        raise Invalid(f"priority is {priority!r}; it goes from 0 to 10", field="priority")
-    if not 1 <= attempts_max <= 10_000:
-        raise Invalid(
-            f"attempts_max is {attempts_max!r}; it goes from 1 to 10,000", field="attempts_max"
-        )
+    whole("priority", priority, 0, 10)
+    whole("attempts_max", attempts_max, 1, 10_000)
     seconds("ttl_seconds", ttl_seconds)
     seconds("lease_seconds", lease_seconds)
     if run_seconds_max is not None:
@@ -157,7 +164,40 @@ def _terms(
     )
 
 
-PRIORITIES = range(11)
+def whole(field: str, value: object, least: int, most: int) -> None:
+    # Not isinstance: True is an int to Python and a boolean to a database.
+    if type(value) is not int or not least <= value <= most:
+        raise Invalid(f"{field} is {value!r:.80}; it goes from {least} to {most}", field=field)
+
+
+EPOCH_MAX = 2**31 - 1
+
+
+def lease(lease: Leased) -> None:
+    """An id that is no text, or an epoch that is no number, names nothing that was ever granted."""
+    if type(lease.id) is not str or type(lease.epoch) is not int or lease.epoch > EPOCH_MAX:
+        raise Invalid(
+            f"{lease!r:.200} is not a lease: its id is a text, its epoch a number", field="lease"
+        )
+
+
+def ids(ids: Sequence[object]) -> None:
+    refuse_too_many(ids)
+    for id in ids:
+        name("id", id)
+
+
+def refuse_too_many(items: Sequence[object]) -> None:
+    if len(items) > ROWS_MAX:
+        raise Invalid(
+            f"{len(items)} rows in one call; the most is {ROWS_MAX}: send them in chunks",
+            field="items",
+        )
+
+
+def refuse_count(n: object) -> None:
+    if type(n) is not int or not 1 <= n <= ROWS_MAX:
+        raise Invalid(f"n is {n!r:.80}; it goes from 1 to {ROWS_MAX}", field="n")
 
 
 def name(field: str, value: object) -> None:
@@ -256,27 +296,37 @@ def bury(row: Held, *, reason: str, error: str | None) -> Finish:
     return Finish(row.id, row.epoch, 0, State.DEAD, reason, clipped(error), None)
 
 
-def why_refused(
-    asked: int, state: str | None, epoch: int | None, is_current: bool | None, finished: str | None
-) -> Verdict:
-    """What to tell a holder whose write changed nothing."""
-    if finished is not None:
-        return Verdict(finished)
-    if state is None or epoch is None:
+class Refused(Protocol):
+    """What the tables say about a lease whose write changed nothing."""
+
+    asked: int
+    state: str | None
+    epoch: int | None
+    is_current: bool | None
+    finished: str | None
+
+
+def why_refused(row: Refused) -> Verdict:
+    """What to tell its holder."""
+    if row.finished is not None:
+        return Verdict(row.finished)
+    if row.state is None:
         return Verdict.UNKNOWN
-    if epoch != asked:
+    if row.epoch != row.asked:
         return Verdict.SUPERSEDED
-    if state not in (State.LEASED, State.RUNNING):
+    if row.state not in (State.LEASED, State.RUNNING):
         return Verdict.NOT_HELD
-    if not is_current:
+    if not row.is_current:
         return Verdict.EXPIRED
-    return Verdict.STARTED if state == State.RUNNING else Verdict.NOT_HELD
+    return Verdict.STARTED if row.state == State.RUNNING else Verdict.NOT_HELD
 
 
 def clipped(error: str | None) -> str | None:
     """An error text that any store can keep, cut where nobody reads on."""
     if error is None:
         return None
+    if not isinstance(error, str):
+        raise Invalid(f"an error or reason is a text, not {error!r:.80}", field="error")
     text = error.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
     return text if len(text) <= ERROR_CHARACTERS_MAX else text[: ERROR_CHARACTERS_MAX - 1] + "…"
 

@@ -6,8 +6,8 @@ each process remembers, per queue, the rank of the last row it claimed, and begi
 becomes ready below the mark lowers it: at once in this process, by a bell's hint in the others.
 
 A mark is a hint and never a truth: a lost hint, or rows that a dying claimer had locked, could
-hide below it. So each queue is looked at from the bottom again before it is called empty, and
-every second at the least, or as often as keeps the cost of looking below a twentieth.
+hide below it. So each queue is looked at from the bottom again every second, or as often as keeps
+the cost of looking below a twentieth.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Marks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._marks: dict[str, int] = {}
+        self._heard: dict[str, int] = {}
+        """The lowest rank that became ready since the last claim ended, perhaps while it ran."""
         self._look_below_at: dict[str, float] = {}
 
     def low(self, queue: str) -> int:
@@ -45,10 +47,12 @@ class Marks:
             self._look_below_at[queue] = ended + pause
 
     def claimed(self, queue: str, highest: int | None) -> None:
+        heard = self._heard.pop(queue, None)
         if highest is not None:
-            self._marks[queue] = highest
+            self._marks[queue] = highest if heard is None else min(highest, heard)
 
     def lower(self, queue: str, rank: int) -> None:
+        self._heard[queue] = min(rank, self._heard.get(queue, rank))
         if rank < self._marks.get(queue, 0):
             self._marks[queue] = rank
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from podium.kernel import journal, payload
-from podium.kernel.clock import EPOCH, Clock
-from podium.kernel.errors import Invalid
+from podium.kernel.clock import Clock
 from podium.kernel.ids import Ulids
 from podium.kernel.store import ROWS_MAX, Row, Tx
 from podium.kernel.wake import SOON_SECONDS, SWEEP
 from podium.kernel.work import decide
 from podium.kernel.work.decide import Finish, Held, PutBack
+from podium.kernel.work.looking import Looking
 from podium.kernel.work.machine import State
 from podium.kernel.work.marks import Marks
 from podium.kernel.work.model import (
     Claimed,
-    DeadLetter,
     Done,
     Enqueued,
     Failure,
@@ -43,7 +41,7 @@ that came ten minutes later."""
 OFFER_SECONDS = 5.0
 
 
-class Work:
+class Work(Looking):
     def __init__(
         self,
         *,
@@ -61,9 +59,12 @@ class Work:
 
     async def enqueue(self, tx: Tx, items: Sequence[NewItem]) -> list[Enqueued]:
         """Add items. One whose id or dedupe key is known is not added again, and says so."""
-        refuse_too_many(items)
+        decide.refuse_too_many(items)
         ids = self._ids.many(len(items))
-        rows = [decide.new_row(item, item.id or ids[n], n) for n, item in enumerate(items)]
+        rows = [
+            decide.new_row(item, ids[n] if item.id is None else item.id, n)
+            for n, item in enumerate(items)
+        ]
         groups: dict[decide.Terms, list[decide.NewRow]] = {}
         for item, row in zip(items, rows, strict=True):
             groups.setdefault(decide.terms(item), []).append(row)
@@ -122,20 +123,10 @@ class Work:
     ) -> list[Claimed]:
         """Lease up to `n` items, the most urgent first; `start` also begins them."""
         decide.name("holder", holder)
-        refuse_count(n)
+        decide.refuse_count(n)
         low = self.marks.low(queue)
-        rows = await self._claim_from(tx, low, queue=queue, holder=holder, n=n, start=start)
-        if not rows and low and self.marks.may_look_below(queue):
-            rows = await self._claim_from(tx, 0, queue=queue, holder=holder, n=n, start=start)
-        claimed = sorted((Claimed(*row) for row in rows), key=_by_rank)
-        self.marks.claimed(queue, claimed[-1].rank if claimed else None)
-        return claimed
-
-    async def _claim_from(
-        self, tx: Tx, low: int, *, queue: str, holder: str, n: int, start: bool
-    ) -> list[Row]:
         with self.marks.looking(queue, low):
-            return await tx.rows(
+            rows = await tx.rows(
                 "work.claim",
                 queue=queue,
                 holder=holder,
@@ -144,13 +135,16 @@ class Work:
                 state=State.RUNNING if start else State.LEASED,
                 starts=int(start),
             )
+        claimed = sorted((Claimed(*row) for row in rows), key=_by_rank)
+        self.marks.claimed(queue, claimed[-1].rank if claimed else None)
+        return claimed
 
     async def claim_ids(
         self, tx: Tx, ids: Sequence[str], *, holder: str, start: bool = False
     ) -> list[Claimed]:
         """Lease these items, as far as nobody holds them. What is missing in the answer was lost."""
         decide.name("holder", holder)
-        refuse_too_many(ids)
+        decide.ids(ids)
         rows = await tx.rows(
             "work.claim_ids",
             ids=[(id,) for id in ids],
@@ -173,7 +167,7 @@ class Work:
         """Show items to one poller and hide them from the others for a moment. Grants nothing."""
         decide.name("holder", holder)
         decide.seconds("hide_seconds", hide_seconds)
-        refuse_count(n)
+        decide.refuse_count(n)
         rows = await tx.rows(
             "work.offer",
             queue=queue,
@@ -199,8 +193,7 @@ class Work:
         """Stay the holder for another `seconds` (by default the item's own lease)."""
         if seconds is not None:
             decide.seconds("seconds", seconds)
-        asked = [(lease.id, lease.epoch, seconds) for lease in leases]
-        refuse_too_many(asked)
+        asked = [(id, epoch, seconds) for id, epoch in _leases(leases)]
         rows = await tx.rows("work.renew", leases=asked)
         renewed = {Lease(row.id, row.epoch): row.expires_at for row in rows}
         verdicts = await self._verdicts(tx, leases, rows)
@@ -211,7 +204,9 @@ class Work:
 
     async def complete(self, tx: Tx, done: Sequence[Done]) -> list[Verdict]:
         """Success. Only the current holder of a running item, in time, gets OK."""
-        refuse_too_many(done)
+        decide.refuse_too_many(done)
+        for lease, _ in done:
+            decide.lease(lease)
         ends = [
             (
                 lease.id,
@@ -225,7 +220,8 @@ class Work:
             for lease, result in done
         ]
         rows = await _finish(tx, ends)
-        return await self._verdicts(tx, [lease for lease, _ in done], rows)
+        leases = [lease for lease, _ in done]
+        return await self._verdicts(tx, leases, rows, are_results=True)
 
     async def fail(self, tx: Tx, failures: Sequence[Failure]) -> list[Verdict]:
         """A start that ended badly: it is tried again after its backoff, or becomes a dead letter."""
@@ -242,22 +238,27 @@ class Work:
                 error=failure.error,
                 retryable=failure.retryable,
                 delay_seconds=failure.delay_seconds,
-                reason=failure.reason,
+                reason=decide.clipped(failure.reason) or "failed",
                 rng=self._rng,
             )
 
-        return await self._settle_held(tx, leases, decision)
+        return await self._settle_held(tx, leases, decision, are_results=True)
 
     async def release(self, tx: Tx, leases: Sequence[Leased]) -> list[Verdict]:
         """Give items back as if nothing had happened: same place in the line, attempt refunded."""
         return await self._settle_held(tx, leases, decide.after_release)
 
     async def _settle_held(
-        self, tx: Tx, leases: Sequence[Leased], decision: Callable[[Held], Decision]
+        self,
+        tx: Tx,
+        leases: Sequence[Leased],
+        decision: Callable[[Held], Decision],
+        *,
+        are_results: bool = False,
     ) -> list[Verdict]:
         rows = await tx.rows("work.held", leases=_leases(leases))
         settled = await self.settle(tx, [(row, decision(row)) for row in rows])
-        return await self._verdicts(tx, leases, settled)
+        return await self._verdicts(tx, leases, settled, are_results=are_results)
 
     async def settle(self, tx: Tx, decisions: Sequence[tuple[Held, Decision]]) -> list[Row]:
         """Write decisions about locked rows, journal the attempts that ended, and say which held."""
@@ -282,7 +283,7 @@ class Work:
 
     async def cancel(self, tx: Tx, ids: Sequence[str], *, reason: str) -> list[Verdict]:
         """End items whatever they are doing. A running holder is told when it next renews."""
-        refuse_too_many(ids)
+        decide.ids(ids)
         rows = await tx.rows("work.lock_ids", ids=[(id,) for id in ids])
         gone = {row.id for row in await self._cancel(tx, rows, reason)}
         missing = [Lease(id, 0) for id in ids if id not in gone]
@@ -307,19 +308,9 @@ class Work:
 
     # Dead letters ----------------------------------------------------------------------------
 
-    async def dead_letters(
-        self, tx: Tx, *, queue: str, n: int = 100, after: tuple[datetime, str] = (EPOCH, "")
-    ) -> list[DeadLetter]:
-        """A page of dead letters, oldest first; `after` is the cursor of the last one seen."""
-        refuse_count(n)
-        rows = await tx.rows(
-            "work.dead_letters", queue=queue, n=n, after_at=after[0], after_id=after[1]
-        )
-        return [DeadLetter(*row) for row in rows]
-
     async def replay(self, tx: Tx, ids: Sequence[str], *, actor: str) -> list[bool]:
         """Put dead letters back into their queues. True for each that was dead and now is ready."""
-        refuse_too_many(ids)
+        decide.ids(ids)
         rows = await tx.rows(
             "work.replay",
             ids=[(id,) for id in sorted(set(ids))],
@@ -331,46 +322,33 @@ class Work:
         await journal.append(tx, events)
         return [id in back for id in ids]
 
-    # Looking ---------------------------------------------------------------------------------
-
-    async def finished(self, tx: Tx, ids: Sequence[str]) -> list[Row]:
-        """What is over of these: state, result, reason, error, attempts."""
-        return await tx.rows("work.finished", ids=[(id,) for id in ids])
-
-    async def live(self, tx: Tx, ids: Sequence[str]) -> list[Row]:
-        """What is not over of these, with all that explains why it is where it is."""
-        return await tx.rows("work.live", ids=[(id,) for id in ids])
-
-    async def counts(self, tx: Tx) -> dict[tuple[str, str], int]:
-        """Items by queue and state, dead letters included. Reads the table: a `read_long`."""
-        live = {(row.queue, row.state): row.count for row in await tx.rows("work.counts")}
-        dead = await tx.rows("work.dead_letter_counts")
-        return live | {(row.queue, str(State.DEAD)): row.count for row in dead}
-
-    async def depth(self, tx: Tx, *, queue: str, at_most: int = 1_000) -> int:
-        """How many are ready, counted no further than `at_most`."""
-        count: int = (await tx.rows("work.depth", queue=queue, at_most=at_most))[0].count
-        return count
-
     # -----------------------------------------------------------------------------------------
 
     async def _verdicts(
-        self, tx: Tx, leases: Sequence[Leased], settled: Sequence[Row]
+        self,
+        tx: Tx,
+        leases: Sequence[Leased],
+        settled: Sequence[Row],
+        *,
+        are_results: bool = False,
     ) -> list[Verdict]:
-        """OK for what was settled; for the rest, why not."""
+        """OK for what was settled; for the rest, why not. A refused result leaves a trace."""
         if len(settled) == len(leases):
             return [Verdict.OK] * len(leases)
         pairs = _pairs(settled)
         refused = [(it.id, it.epoch) for it in leases if (it.id, it.epoch) not in pairs]
         if not refused:
             return [Verdict.OK] * len(leases)
-        why = {
-            (row.id, row.asked): decide.why_refused(
-                row.asked, row.state, row.epoch, row.is_current, row.finished
-            )
-            for row in await tx.rows("work.explain", leases=refused)
-        }
-        return [why.get((lease.id, lease.epoch), Verdict.OK) for lease in leases]
+        rows = await tx.rows("work.explain", leases=refused)
+        why = {(row.id, row.asked): decide.why_refused(row) for row in rows}
+        if are_results:
+            await journal.append(tx, _refusals(rows))
+        return [
+            Verdict.OK
+            if (it.id, it.epoch) in pairs
+            else why.get((it.id, it.epoch), Verdict.UNKNOWN)
+            for it in leases
+        ]
 
     def announce(self, tx: Tx, ready: Iterable[tuple[str, int]]) -> None:
         """Wake who waits for these queues, telling the lowest rank that became ready in each."""
@@ -387,19 +365,6 @@ def channel(queue: str) -> str:
     return f"work:{queue}"
 
 
-def refuse_too_many(items: Sequence[object]) -> None:
-    if len(items) > ROWS_MAX:
-        raise Invalid(
-            f"{len(items)} rows in one call; the most is {ROWS_MAX}: send them in chunks",
-            field="items",
-        )
-
-
-def refuse_count(n: int) -> None:
-    if not 1 <= n <= ROWS_MAX:
-        raise Invalid(f"n is {n}; it goes from 1 to {ROWS_MAX}", field="n")
-
-
 async def _finish(tx: Tx, ends: Sequence[tuple[Any, ...]]) -> list[Row]:
     """`ends` in the order of `decide.Finish`; completions come as plain tuples, which are cheaper."""
     if not ends:
@@ -408,8 +373,19 @@ async def _finish(tx: Tx, ends: Sequence[tuple[Any, ...]]) -> list[Row]:
     return await tx.rows("work.finish", items=_once_each(ends))
 
 
+def _refusals(rows: Sequence[Row]) -> list[journal.Event]:
+    """A result that came too late changes nothing, but it did come. The same result twice is none."""
+    return [
+        journal.Event("work", row.id, "refused", epoch=row.asked, reason=decide.why_refused(row))
+        for row in rows
+        if (row.state or row.finished) and row.finished_epoch != row.asked
+    ]
+
+
 def _leases(leases: Sequence[Leased]) -> list[tuple[str, int]]:
-    refuse_too_many(leases)
+    decide.refuse_too_many(leases)
+    for lease in leases:
+        decide.lease(lease)
     return sorted({(lease.id, lease.epoch) for lease in leases})
 
 

@@ -35,7 +35,7 @@ class BusChecker:
                 self._recorded(change.new.subscription, change.new.message_id)
 
     def _told(self, transaction: Transaction, id: str, kind: str) -> None:
-        due = {f"{self._topic}/{name}/{id}" for name in self._wants(kind)}
+        due = {f"{self._topic}/{name}//{id}" for name in self._wants(kind)}
         sent = {c.new.id for c in transaction.changes if c.table == "work" and c.old is None}
         if due != sent:
             raise self._no(

@@ -35,13 +35,20 @@ GRANTS = frozenset(
     {("ready", "leased"), ("offered", "leased"), ("ready", "running"), ("offered", "running")}
 )
 PROMOTIONS = frozenset({("scheduled", "ready"), ("offered", "ready")})
-RETURNS = frozenset({("leased", "ready"), ("running", "ready"), ("running", "scheduled")})
+RETURNS = frozenset(
+    {
+        ("leased", "ready"),
+        ("leased", "scheduled"),
+        ("running", "ready"),
+        ("running", "scheduled"),
+    }
+)
 RENEWALS = frozenset({("leased", "leased"), ("running", "running")})
 ENDS = {
     "scheduled": {"cancelled"},
     "ready": {"cancelled", "dead"},
     "offered": {"cancelled"},
-    "leased": {"cancelled"},
+    "leased": {"cancelled", "dead"},
     "running": {"cancelled", "dead", "done"},
 }
 ROUNDING_MICROS = 10
@@ -85,7 +92,8 @@ class WorkChecker:
                 self._finished_changed(sight, change)
             elif change.table == "journal" and change.new.kind == "work":
                 line = change.new
-                sight.lines[line.aggregate_id, line.event, line.epoch] += 1
+                if line.event != "refused":  # somebody came too late: that ends nothing
+                    sight.lines[line.aggregate_id, line.event, line.epoch] += 1
         self._after(sight)
 
     def look(self) -> None:
@@ -182,7 +190,8 @@ class WorkChecker:
     def _returned(self, sight: Sight, old: Any, new: Any) -> None:
         """Given back or failed by its holder; or, when its lease is over, put back for it."""
         self._by_holder_or_late(sight, old, new.state)
-        if old.state == "running" and new.attempts == old.attempts:
+        given_up = old.state == "leased" and new.attempts == old.attempts + 1
+        if given_up or (old.state == "running" and new.attempts == old.attempts):
             sight.lines_due[old.id, "retried", old.epoch] += 1
 
     def _ended(self, sight: Sight, old: Any, end: Any) -> None:
@@ -193,7 +202,7 @@ class WorkChecker:
         sight.lines_due[old.id, end.state, old.epoch] += 1
         if end.state == "done":
             self._by_holder(sight, old, "running to done")
-        elif end.state == "dead" and old.state == "running":
+        elif end.state == "dead" and old.state in HELD:
             self._by_holder_or_late(sight, old, "dead")
         elif end.state == "dead" and old.wake_at > sight.transaction.now:
             raise self._no("nothing_early", f"{old.id} was buried before its time was up")
@@ -229,7 +238,9 @@ class WorkChecker:
     def _counted(self, old: Any, new: Any) -> None:
         starts = old.state != "running" and new.state == "running"
         returns = old.state == "running" and new.state == "ready"
-        if new.attempts - old.attempts not in ((1,) if starts else (0, -1) if returns else (0,)):
+        gives_up = old.state == "leased" and new.state in ("ready", "scheduled")
+        may = (1,) if starts else (0, -1) if returns else (0, 1) if gives_up else (0,)
+        if new.attempts - old.attempts not in may:
             text = f"{old.id} went from {old.state} to {new.state}"
             raise self._no(
                 "attempts_are_counted", f"{text}, attempts {old.attempts} to {new.attempts}"

@@ -165,7 +165,7 @@ class BusScenario(Scenario):
                 self._judge(order, subscription)
 
     def _judge(self, order: Order, subscription: str) -> None:
-        item = self.work.items[f"{TOPIC}/{subscription}/{order.id}"].finished
+        item = self.work.items[f"{TOPIC}/{subscription}//{order.id}"].finished
         dead = order.kind == POISON
         if subscription == RELAYED:
             # The relay can send what nobody can read; but it has fewer tries for it.

@@ -60,6 +60,9 @@ class Worker:
         if self._rng.random() < 0.05:
             await self._store.write(self._work.release, [item.lease])
             return
+        if self._rng.random() < 0.03 and item.attempts + 2 < item.attempts_max:
+            await self._store.write(self._work.fail, [Failure(item, "not for me")])
+            return
         [verdict] = await self._store.write(self._work.start, [item.lease])
         if verdict is Verdict.OK and await self._work_on(item):
             await self._settle(item)

@@ -12,7 +12,6 @@ import pytest
 
 from podium.kernel.ownership import Owned, OwnedTable, Ownership
 from podium.kernel.store import Row, Tx
-from podium.kernel.wake import SWEEP
 from podium.testing.worlds import World
 
 TABLE = """
@@ -193,9 +192,11 @@ class OwnershipSuite:
     ) -> None:
         await runs.add("a")
         (mine,) = await runs.take("one")
-        swept = runs.store.bell.listen(SWEEP)
+        called = runs.store.bell.listen(runs.ownership.channel)
         assert await runs.release("one", mine, 1_000) == {"a"}
-        assert await swept.wait(0)
+        assert not await called.wait(0), "nobody is wanted for a long while"
+        next_seconds = await runs.store.read(runs.ownership.next_wake)
+        assert next_seconds == pytest.approx(1_000, abs=5)
         row = await runs.row("a")
         assert (row.owner_id, row.heartbeat_at, row.owner_epoch) == (None, None, 1)
         assert await runs.note("one", [mine], "late") == set()

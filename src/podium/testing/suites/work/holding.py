@@ -32,6 +32,16 @@ async def stale(
 class HoldingSuite(WorkSuite):
     # Start -----------------------------------------------------------------------------------
 
+    async def test_a_result_that_came_too_late_leaves_a_trace(
+        self, world: World, desk: Desk
+    ) -> None:
+        """P16: it moves nothing, and it is kept for the record."""
+        await desk.add("a", lease_seconds=10)
+        late = await desk.run("a")
+        await world.advance(11)
+        assert await desk.complete(late) == [EXPIRED]
+        assert await desk.story("a") == ["refused"]
+
     async def test_giving_up_before_the_start_uses_an_attempt_too(self, desk: Desk) -> None:
         await desk.add("a", attempts_max=2)
         assert await desk.fail(await desk.take("a"), delay_seconds=0.0) == [OK]

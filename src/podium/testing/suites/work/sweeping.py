@@ -167,6 +167,30 @@ class SweepingSuite(WorkSuite):
         row = await desk.live("250")
         assert (row.wake_at - row.now_at).total_seconds() == pytest.approx(3_600, abs=60)
         assert (await desk.sweep()).settled == 0, "it does not hold up the next sweep either"
+        assert await desk.story("250") == ["quarantined"]
+
+    async def test_a_poisonous_row_that_was_put_off_stops_nobody(
+        self, world: World, desk: Desk
+    ) -> None:
+        """P6: neither those put off with it, nor the rescue of what a dead holder held."""
+        await desk.add("held", lease_seconds=10, retry=AT_ONCE)
+        await desk.run("held")
+        await desk.add(*"abcde", delay_seconds=5)
+        await world.refuse("work", "update", "c")
+        await world.advance(11)
+        assert (await desk.sweep()).settled == 5
+        assert {await desk.state(id) for id in "abde"} == {"ready"}
+        assert await desk.state("held") in ("ready", "scheduled")
+
+    async def test_a_holder_does_not_gain_an_hour_by_a_row_set_apart(
+        self, world: World, desk: Desk
+    ) -> None:
+        await desk.add("a", lease_seconds=10, attempts_max=1)
+        lease = await desk.run("a")
+        await world.refuse("work_finished", "insert", "a")
+        await world.advance(11)
+        await desk.sweep()
+        assert await desk.renew(lease) == [(Verdict.SUPERSEDED, None)]
 
     async def test_a_row_that_cannot_even_be_set_apart_stops_nobody(
         self, world: World, desk: Desk
@@ -184,7 +208,7 @@ class SweepingSuite(WorkSuite):
         """P9: between the failed settling and the setting apart somebody else may have come."""
         await desk.add("a", lease_seconds=10)
         lease = await desk.run("a")
-        await world.store.write(quarantine, "a")
+        await world.store.write(quarantine, "a", "refused")
         assert (await desk.live("a")).wake_at == lease.expires_at
 
     async def test_a_decision_about_a_row_that_changed_since_is_not_written(
