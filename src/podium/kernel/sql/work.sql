@@ -1,8 +1,24 @@
 -- The leased queue. Every change of a held row presents the epoch it was granted.
 
 -- enqueue --
--- Items that share their terms. An id that was ever finished is not run again. `n` keeps the order of
--- one list.
+-- Items that share their terms, with ids that we made ourselves: nobody can have them. `n` keeps the
+-- order of one list.
+insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, dedupe_key,
+                  attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
+                  enqueued_at, ready_at, expire_at)
+select i.id, :queue, case when i.delay_seconds > 0 then 'scheduled' else 'ready' end,
+       micros(podium_now() + seconds(coalesce(i.delay_seconds, 0) - :head_start_seconds)) * 1000 + i.n,
+       podium_now() + seconds(coalesce(i.delay_seconds, :patience_seconds)),
+       :priority, i.payload, i.properties, i.parent, i.dedupe_key,
+       :attempts_max, :retry, :lease_seconds, :run_seconds_max, :wait_seconds_max, :ttl_seconds,
+       podium_now(), podium_now() + seconds(coalesce(i.delay_seconds, 0)),
+       podium_now() + seconds(coalesce(i.delay_seconds, 0) + :ttl_seconds)
+  from :items(id text, n int, payload text, delay_seconds real, properties text, parent text,
+              dedupe_key text) i
+returning id, state, rank;
+
+-- enqueue_known --
+-- As above, where an id or a dedupe key may be known already. An id that was finished is not run again.
 insert into work (id, queue, state, rank, wake_at, priority, payload, properties, parent, dedupe_key,
                   attempts_max, retry, lease_seconds, run_seconds_max, wait_seconds_max, ttl_seconds,
                   enqueued_at, ready_at, expire_at)

@@ -110,7 +110,7 @@ def new_row(item: NewItem, id: str, n: int) -> NewRow:
 
 def terms(item: NewItem) -> Terms:
     if item.retry is not None and not isinstance(item.retry, RetryPolicy):
-        raise Invalid(f"retry is {item.retry!r:.80}, not a RetryPolicy", field="retry")
+        raise Invalid(f"retry is {shown(item.retry)}, not a RetryPolicy", field="retry")
     try:
         return _terms(
             item.queue,
@@ -164,10 +164,18 @@ def _terms(
     )
 
 
+def shown(value: object) -> str:
+    """For an error text: short, and whatever it is (a number may have too many digits to print)."""
+    try:
+        return repr(value)[:80]
+    except Exception:
+        return f"a {type(value).__name__}"
+
+
 def whole(field: str, value: object, least: int, most: int) -> None:
     # Not isinstance: True is an int to Python and a boolean to a database.
     if type(value) is not int or not least <= value <= most:
-        raise Invalid(f"{field} is {value!r:.80}; it goes from {least} to {most}", field=field)
+        raise Invalid(f"{field} is {shown(value)}; it goes from {least} to {most}", field=field)
 
 
 EPOCH_MAX = 2**31 - 1
@@ -177,7 +185,7 @@ def lease(lease: Leased) -> None:
     """An id that is no text, or an epoch that is no number, names nothing that was ever granted."""
     if type(lease.id) is not str or type(lease.epoch) is not int or lease.epoch > EPOCH_MAX:
         raise Invalid(
-            f"{lease!r:.200} is not a lease: its id is a text, its epoch a number", field="lease"
+            f"{shown(lease)} is not a lease: its id is a text, its epoch a number", field="lease"
         )
 
 
@@ -197,7 +205,7 @@ def refuse_too_many(items: Sequence[object]) -> None:
 
 def refuse_count(n: object) -> None:
     if type(n) is not int or not 1 <= n <= ROWS_MAX:
-        raise Invalid(f"n is {n!r:.80}; it goes from 1 to {ROWS_MAX}", field="n")
+        raise Invalid(f"n is {shown(n)}; it goes from 1 to {ROWS_MAX}", field="n")
 
 
 def name(field: str, value: object) -> None:
@@ -208,11 +216,11 @@ def name(field: str, value: object) -> None:
 
 
 def seconds(field: str, value: object, *, zero: bool = False) -> None:
-    fits = isinstance(value, int | float) and (0 < value <= SECONDS_MAX or (zero and value == 0))
-    if not fits:
-        least = "0" if zero else "more than 0"
+    number = type(value) in (int, float)
+    if not number or not (0 < value <= SECONDS_MAX or (zero and value == 0)):  # type: ignore[operator]
+        least = "0 or more" if zero else "more than 0"
         raise Invalid(
-            f"{field} is {value!r}; it must be {least} and at most ten years", field=field
+            f"{field} is {shown(value)}; it must be {least}, and at most ten years", field=field
         )
 
 
@@ -326,7 +334,7 @@ def clipped(error: str | None) -> str | None:
     if error is None:
         return None
     if not isinstance(error, str):
-        raise Invalid(f"an error or reason is a text, not {error!r:.80}", field="error")
+        raise Invalid(f"an error or reason is a text, not {shown(error)}", field="error")
     text = error.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
     return text if len(text) <= ERROR_CHARACTERS_MAX else text[: ERROR_CHARACTERS_MAX - 1] + "…"
 

@@ -68,9 +68,12 @@ class Work(Looking):
         groups: dict[decide.Terms, list[decide.NewRow]] = {}
         for item, row in zip(items, rows, strict=True):
             groups.setdefault(decide.terms(item), []).append(row)
+        # Ids that we made ourselves are new: looking for them would cost a third of the insert.
+        may_be_known = any(item.id is not None or item.dedupe_key is not None for item in items)
+        query = "work.enqueue_known" if may_be_known else "work.enqueue"
         new: set[str] = set()
         for terms, group in groups.items():
-            new |= await self._insert(tx, terms, group)
+            new |= await self._insert(tx, query, terms, group)
         if any(row.delay_seconds and row.delay_seconds <= SOON_SECONDS for row in rows):
             tx.ring(SWEEP)
         new -= await self._withdraw_finished(tx, [item.id for item in items if item.id in new])
@@ -78,9 +81,11 @@ class Work(Looking):
             return [Enqueued(row.id, True) for row in rows]
         return await self._name_duplicates(tx, items, _first_places(rows, new))
 
-    async def _insert(self, tx: Tx, terms: decide.Terms, rows: Sequence[decide.NewRow]) -> set[str]:
+    async def _insert(
+        self, tx: Tx, query: str, terms: decide.Terms, rows: Sequence[decide.NewRow]
+    ) -> set[str]:
         created = await tx.rows(
-            "work.enqueue",
+            query,
             items=rows,
             head_start_seconds=terms.priority * self._ageing_seconds,
             **terms._asdict(),
