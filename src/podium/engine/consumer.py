@@ -126,15 +126,17 @@ class WorkConsumer:
         log.error("a handler failed", queue=self._queue, trace=error)
         return [Failure(item, _text(error)) for item in items]
 
-    def _one_each(self, items: list[Claimed], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    def _one_each(self, items: list[Claimed], outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
         """What the handler said of each item, and a failure where it said nothing of use."""
+        if _answers_in_order(items, outcomes):
+            return outcomes
         said = {
             (outcome.lease.id, outcome.lease.epoch): outcome
             for outcome in (outcomes if isinstance(outcomes, list | tuple) else ())
             if isinstance(outcome, Done | Failure)
         }
         silence = "its handler gave no outcome for it"
-        return [said.get((item.id, item.epoch), Failure(item, silence)) for item in items]
+        return [said.get((item.id, item.epoch)) or Failure(item, silence) for item in items]
 
     async def _give_back(
         self, handling: asyncio.Future[Sequence[Outcome]], held: list[Claimed]
@@ -264,6 +266,16 @@ class BusConsumer:
         if verdict is not Verdict.OK:
             raise LeaseLost(delivery.id, delivery.epoch, verdict)
         await self._handle(tx, delivery)
+
+
+def _answers_in_order(items: list[Claimed], outcomes: Sequence[Outcome]) -> bool:
+    """The usual case, which needs no looking up."""
+    if not isinstance(outcomes, list) or len(outcomes) != len(items):
+        return False
+    return all(
+        isinstance(outcome, Done | Failure) and outcome.lease is item
+        for item, outcome in zip(items, outcomes, strict=True)
+    )
 
 
 def _text(error: BaseException) -> str:

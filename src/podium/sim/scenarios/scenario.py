@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
 from podium.engine import Auditor, Sweeper
@@ -20,7 +21,7 @@ SAFETY_POLL_SECONDS = 20.0
 """Long, so that an hour of nothing costs no events; and bells that are lost really hurt."""
 
 
-class Scenario:
+class Scenario(ABC):
     """A subclass fills the world in `prepare` and `roles`, and says when it is over."""
 
     name = ""
@@ -39,17 +40,18 @@ class Scenario:
         """The part of a mix that this scenario can live with."""
         return faults
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # noqa: B027
         """Rows that are there before anybody starts."""
 
+    @abstractmethod
     def roles(self) -> list[Role]:
-        raise NotImplementedError
+        """Who takes part, and how many of each."""
 
+    @abstractmethod
     def left(self) -> str:
         """What is still to come; empty when it is over."""
-        raise NotImplementedError
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027
         """What must hold when everything has ended."""
 
     def audit_checks(self) -> tuple[Check, ...]:
