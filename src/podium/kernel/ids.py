@@ -14,7 +14,6 @@ from podium.kernel.clock import Clock, to_micros
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 RANDOM_BITS = 80
-RANDOM_LIMIT = 1 << RANDOM_BITS
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 

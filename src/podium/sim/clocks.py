@@ -8,7 +8,6 @@ from podium.kernel.clock import EPOCH, MICROSECOND
 from podium.sim.loop import SimLoop
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-START_MICROS = (START - EPOCH) // MICROSECOND
 
 
 class VirtualClock:
