@@ -3,6 +3,10 @@
     PodiumError                INTERNAL_ERROR
     ├── Invalid                VALIDATION_INVALID_PARAMS     the caller can fix it
     │   └── TooLarge           PAYLOAD_TOO_LARGE             it is too big to take
+    ├── InvalidToken           AUTH_INVALID_TOKEN            nobody we know
+    │   └── Expired            AUTH_EXPIRED_TOKEN            somebody we knew
+    ├── Forbidden              AUTHZ_INSUFFICIENT_PERMISSIONS  known, but not for this
+    ├── RateLimited            RATE_LIMIT_EXCEEDED           not so often
     ├── NotFound               RESOURCE_NOT_FOUND            there is no such thing
     ├── Conflict               CONFLICT                      the world moved on first
     │   ├── IllegalMove        RESOURCE_ALREADY_PROCESSED    a state machine said no
@@ -37,6 +41,29 @@ class Invalid(PodiumError):
 
 class TooLarge(Invalid):
     code = Code.PAYLOAD_TOO_LARGE
+
+
+class InvalidToken(PodiumError):
+    code = Code.AUTH_INVALID_TOKEN
+
+    def __init__(self, message: str = "a valid token is needed: Authorization: Bearer …") -> None:
+        super().__init__(message)
+
+
+class Expired(InvalidToken):
+    code = Code.AUTH_EXPIRED_TOKEN
+
+
+class Forbidden(PodiumError):
+    code = Code.AUTHZ_INSUFFICIENT_PERMISSIONS
+
+
+class RateLimited(PodiumError):
+    code = Code.RATE_LIMIT_EXCEEDED
+
+    def __init__(self, message: str, *, retry_after_seconds: float, **details: object) -> None:
+        super().__init__(message, **details)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class NotFound(PodiumError):

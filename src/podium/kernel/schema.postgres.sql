@@ -76,6 +76,33 @@ SET default_tablespace = '';
 SET default_table_access_method = heap;
 
 --
+-- Name: blob_leftovers; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.blob_leftovers (
+    object text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL,
+    remove_at timestamp with time zone NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    CONSTRAINT blob_leftovers_kind_check CHECK ((kind = ANY (ARRAY['upload'::text, 'unwanted'::text])))
+);
+
+--
+-- Name: blobs; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.blobs (
+    key text NOT NULL COLLATE pg_catalog."C",
+    object text NOT NULL COLLATE pg_catalog."C",
+    size_bytes bigint NOT NULL,
+    sha256 text NOT NULL,
+    content_type text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expire_at timestamp with time zone,
+    CONSTRAINT blobs_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+--
 -- Name: bus_subscriptions; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -164,6 +191,17 @@ CREATE TABLE public.podium_migrations (
 );
 
 --
+-- Name: secrets; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.secrets (
+    name text NOT NULL,
+    sealed text NOT NULL,
+    key_id text NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+--
 -- Name: work; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -237,6 +275,27 @@ CREATE TABLE public.work_finished (
 ALTER TABLE ONLY public.journal ATTACH PARTITION public.journal_other DEFAULT;
 
 --
+-- Name: blob_leftovers blob_leftovers_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.blob_leftovers
+    ADD CONSTRAINT blob_leftovers_pkey PRIMARY KEY (object);
+
+--
+-- Name: blobs blobs_object_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.blobs
+    ADD CONSTRAINT blobs_object_key UNIQUE (object);
+
+--
+-- Name: blobs blobs_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.blobs
+    ADD CONSTRAINT blobs_pkey PRIMARY KEY (key);
+
+--
 -- Name: bus_subscriptions bus_subscriptions_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -265,6 +324,13 @@ ALTER TABLE ONLY public.podium_migrations
     ADD CONSTRAINT podium_migrations_pkey PRIMARY KEY (room, number);
 
 --
+-- Name: secrets secrets_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_pkey PRIMARY KEY (name);
+
+--
 -- Name: work_finished work_finished_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -277,6 +343,18 @@ ALTER TABLE ONLY public.work_finished
 
 ALTER TABLE ONLY public.work
     ADD CONSTRAINT work_pkey PRIMARY KEY (id);
+
+--
+-- Name: blob_leftovers_remove; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX blob_leftovers_remove ON public.blob_leftovers USING btree (remove_at);
+
+--
+-- Name: blobs_expire; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX blobs_expire ON public.blobs USING btree (expire_at) WHERE (expire_at IS NOT NULL);
 
 --
 -- Name: idempotency_expire; Type: INDEX; Schema: public; Owner: -
@@ -319,6 +397,12 @@ CREATE INDEX journal_other_tx_idx ON public.journal_other USING btree (tx);
 --
 
 CREATE INDEX podium_commits_at ON public.podium_commits USING btree (committed_at);
+
+--
+-- Name: secrets_key; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX secrets_key ON public.secrets USING btree (key_id);
 
 --
 -- Name: work_dedupe; Type: INDEX; Schema: public; Owner: -

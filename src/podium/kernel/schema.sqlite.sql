@@ -103,3 +103,33 @@ CREATE TABLE bus_subscriptions (
     filter text,
     primary key (topic, name)
 ) strict;
+
+CREATE TABLE blobs (
+    key          text    not null primary key,
+    object       text    not null unique,   -- where its bytes are; every write has a new place
+    size_bytes   integer not null check (size_bytes >= 0),
+    sha256       text    not null,
+    content_type text    not null,
+    created_at   integer not null,
+    expire_at    integer                    -- when the janitor removes it; null: never
+) strict;
+
+CREATE INDEX blobs_expire on blobs (expire_at) where expire_at is not null;
+
+CREATE TABLE blob_leftovers (
+    object    text    not null primary key,
+    kind      text    not null check (kind in ('upload', 'unwanted')),
+    remove_at integer not null,
+    tries     integer not null default 0    -- more than 0: its removal has begun, it can be no blob any more
+) strict, without rowid;
+
+CREATE INDEX blob_leftovers_remove on blob_leftovers (remove_at);
+
+CREATE TABLE secrets (
+    name       text    not null primary key,
+    sealed     text    not null,
+    key_id     text    not null,  -- the master key that opens it: rotation looks for the others
+    updated_at integer not null
+) strict;
+
+CREATE INDEX secrets_key on secrets (key_id);

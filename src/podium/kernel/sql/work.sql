@@ -292,3 +292,12 @@ select count(*) as count from work where wake_at < podium_now() - seconds(:grace
 -- audit_twice --
 -- Nothing is both finished and not.
 select count(*) as count from work w cross join work_finished f where f.id = w.id;
+
+-- around --
+-- What a waiting item has before it, counted no further than needed, and who works on its queue.
+select (select count(*) from (select 1 from work w
+                               where w.queue = :queue and w.state = 'ready'
+                                 and w.rank < (select me.rank from work me where me.id = :id)
+                               limit :at_most) as before) as ahead,
+       (select count(distinct w.holder) from work w
+         where w.queue = :queue and w.state in ('leased', 'running')) as holders;

@@ -1,0 +1,169 @@
+"""The processes of the house: `up`, `server`, `orchestrator`, and what `migrate` does.
+
+Each is a list of parts in the order in which they start. `up` has them all in one process; the
+others share a database. A process ends on SIGTERM or SIGINT: it takes nothing new, finishes what it
+has begun within `stop_seconds`, and exits 0. A second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from podium import __version__
+from podium.app.local import URL_FILE, keep_admin_token, make_data_dir, write_private
+from podium.app.parts import HttpPart, ReadinessPart, StorePart, listen
+from podium.app.settings import Profile, Settings
+from podium.app.wiring import ROOMS, Services, engine, house, wire
+from podium.contracts.scopes import Scope
+from podium.engine import Part, Supervisor
+from podium.http.app import create_app
+from podium.kernel.errors import Unavailable
+from podium.kernel.migrate import Migration, migrate
+from podium.kernel.telemetry import log_to, logger
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a person wants to know when it is up."""
+
+    url: str
+    login_url: str | None
+    token_file: Path | None
+    settings: Settings
+
+
+Announce = Callable[[Started], None]
+
+
+def up(settings: Settings, announce: Announce) -> None:
+    """Everything in one process."""
+    _run(_serve(settings, announce, with_engine=True))
+
+
+def server(settings: Settings, announce: Announce) -> None:
+    """HTTP alone; orchestrators beside it turn the crank."""
+    _refuse_embedded(settings, "server")
+    _run(_serve(settings, announce, with_engine=False))
+
+
+def orchestrator(settings: Settings, announce: Announce) -> None:
+    """The crank alone."""
+    _refuse_embedded(settings, "orchestrator")
+    _run(_crank(settings, announce))
+
+
+def bring_up_to_date(settings: Settings) -> list[Migration]:
+    return uvloop.run(_migrate(settings))
+
+
+async def _serve(settings: Settings, announce: Announce, *, with_engine: bool) -> None:
+    make_data_dir(settings.data_path)
+    listener = listen(settings)
+    settings = _with_port(settings, listener.getsockname()[1])
+    services = wire(settings)
+    parts: list[Part] = [
+        StorePart(services, migrates=settings.profile is Profile.EMBEDDED or with_engine),
+        *(engine(services) if with_engine else []),
+        HttpPart(create_app(house(services)), settings, listener),
+        ReadinessPart(services.readiness),
+    ]
+    await _until_told(parts, settings, lambda: _announce(services, announce))
+
+
+async def _crank(settings: Settings, announce: Announce) -> None:
+    services = wire(settings)
+    parts: list[Part] = [
+        StorePart(services, migrates=False),
+        *engine(services),
+        ReadinessPart(services.readiness),
+    ]
+
+    async def tell() -> None:
+        announce(Started("", None, None, settings))
+
+    await _until_told(parts, settings, tell)
+
+
+async def _migrate(settings: Settings) -> list[Migration]:
+    if settings.profile is Profile.EMBEDDED:
+        make_data_dir(settings.data_path)
+    services = wire(settings)
+    await services.store.open()
+    try:
+        return await migrate(services.store, ROOMS)
+    finally:
+        await services.store.close()
+
+
+async def _announce(services: Services, announce: Announce) -> None:
+    settings, tokens = services.settings, services.access.tokens
+    token_file = await keep_admin_token(settings.data_path, services.store, tokens)
+    write_private(settings.data_path / URL_FILE, settings.url)
+    invited = await services.store.write(tokens.invite, scopes=[Scope.ADMIN], actor="podium")
+    login_url = f"{settings.url}/login?code={invited.text}"
+    announce(Started(settings.url, login_url, token_file, settings))
+
+
+async def _until_told(
+    parts: list[Part], settings: Settings, tell: Callable[[], Awaitable[None]]
+) -> None:
+    told = asyncio.Event()
+    _on_signals(told)
+    async with Supervisor(parts, grace_seconds=settings.stop_seconds):
+        await tell()
+        log.info("ready", version=__version__, pid=os.getpid())
+        await told.wait()
+        log.info("stopping")
+    log.info("stopped")
+
+
+def _on_signals(told: asyncio.Event) -> None:
+    def tell() -> None:
+        if told.is_set():
+            # Told twice: whoever asks again does not want to wait.
+            os._exit(130)
+        told.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, tell)
+
+
+def _run(main: Awaitable[None]) -> None:
+    async def run() -> None:
+        await main
+
+    uvloop.run(run())
+
+
+def _with_port(settings: Settings, port: int) -> Settings:
+    return settings if settings.port else settings.model_copy(update={"port": port})
+
+
+def _refuse_embedded(settings: Settings, what: str) -> None:
+    if settings.profile is Profile.EMBEDDED:
+        raise Unavailable(
+            f"podium {what} shares a database with others: give --database-url postgresql://…, "
+            "or run podium up, which needs none"
+        )
+
+
+def log_as(settings: Settings) -> None:
+    """This process's log, and that of the libraries it stands on, as JSON lines on stderr."""
+    log_to(sys.stderr, getattr(logging, settings.log.level.upper()))
+    ours = logging.getLogger("podium").handlers
+    for name in ("uvicorn", "asyncio"):
+        logging.getLogger(name).handlers[:] = ours
+        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).propagate = False

@@ -1,0 +1,80 @@
+"""Access as the HTTP room sees it: settle who is asking, or refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podium.contracts.scopes import Scope
+from podium.domains.access.audit import Audit
+from podium.domains.access.limits import Allowance, Limits
+from podium.domains.access.model import Caller, Kind
+from podium.domains.access.tokens import Tokens
+from podium.kernel.errors import Forbidden, InvalidToken, RateLimited
+
+ANONYMOUS = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    anonymous_scopes: frozenset[Scope]
+    token_days: float
+    failures_max: int
+    requests_max: int
+
+
+class Access:
+    def __init__(self, tokens: Tokens, limits: Limits, audit: Audit, policy: Policy) -> None:
+        self.tokens = tokens
+        self.limits = limits
+        self.audit = audit
+        self.policy = policy
+
+    async def identify(
+        self, text: bytes | None, *, address: str, kind: Kind = Kind.TOKEN
+    ) -> Caller:
+        """Who sends `text` (None: no token at all). Wrong tokens are counted by address."""
+        if text is None:
+            if self.policy.anonymous_scopes:
+                return Caller(ANONYMOUS, self.policy.anonymous_scopes)
+            raise InvalidToken
+        failures = f"failures:{address}"
+        spent = self.limits.is_spent(failures)
+        if spent is not None:
+            raise _too_many_failures(spent)
+        try:
+            token = await self.tokens.authenticate(text, kind)
+        except InvalidToken:
+            await self.count_failure(address)
+            raise
+        return Caller(token.id, token.scopes, token)
+
+    async def count_failure(self, address: str) -> None:
+        """One more wrong token or code. RateLimited when an address has guessed too often."""
+        allowance = await self.limits.take(
+            f"failures:{address}", limit=self.policy.failures_max, block=1
+        )
+        if not allowance.is_granted:
+            raise _too_many_failures(allowance) from None
+
+    async def count(self, caller: Caller, address: str) -> Allowance:
+        """One more request. RateLimited when the caller has had its share of this minute."""
+        who = address if caller.token is None else caller.token.family
+        allowance = await self.limits.take(f"requests:{who}", limit=self.policy.requests_max)
+        if not allowance.is_granted:
+            raise RateLimited(
+                f"more than {allowance.limit} requests in a minute",
+                retry_after_seconds=allowance.reset_seconds,
+                limit=allowance.limit,
+            )
+        return allowance
+
+
+def refuse_without(caller: Caller, scope: Scope) -> None:
+    if not caller.may(scope):
+        raise Forbidden(f"this needs a token with scope {scope}", scope=scope)
+
+
+def _too_many_failures(allowance: Allowance) -> RateLimited:
+    return RateLimited(
+        "too many wrong tokens from this address", retry_after_seconds=allowance.reset_seconds
+    )

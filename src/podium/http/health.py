@@ -1,0 +1,69 @@
+"""Is it alive, is it ready, how is it doing."""
+
+from __future__ import annotations
+
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, Response
+
+from podium.contracts.scopes import Scope
+from podium.http.guard import Declared, Open, get
+from podium.http.house import House
+from podium.kernel.errors import PodiumError
+from podium.kernel.store import Tx, now
+
+PROBE = Open("probes have no token, and learn one word")
+
+
+class Health(BaseModel):
+    status: str
+
+
+class HealthApi:
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def routes(self) -> list[Declared]:
+        return [
+            get("/livez", self.alive, needs=PROBE),
+            get("/healthz", self.healthy, needs=PROBE),
+            get("/readyz", self.ready, needs=PROBE),
+            get("/metrics", self.metrics, needs=Scope.READ, options={"response_class": Response}),
+        ]
+
+    async def alive(self) -> Health:
+        """The process answers."""
+        return Health(status="ok")
+
+    async def healthy(self) -> Response:
+        """The store answers too."""
+        return _said(await self._store_answers(), "ok", "the store does not answer")
+
+    async def ready(self) -> Response:
+        """Everything has started and the store answers: send requests."""
+        readiness = self._house.readiness
+        if not readiness.is_ready:
+            return _said(False, "", readiness.reason)
+        return _said(await self._store_answers(), "ready", "the store does not answer")
+
+    async def metrics(self) -> Response:
+        """All metrics, in the format of Prometheus."""
+        return Response(
+            generate_latest(self._house.metrics.registry), media_type=CONTENT_TYPE_LATEST
+        )
+
+    async def _store_answers(self) -> bool:
+        try:
+            await self._house.store.read(_ask)
+        except PodiumError:
+            return False
+        return True
+
+
+async def _ask(tx: Tx) -> None:
+    await now(tx)
+
+
+def _said(is_good: bool, good: str, bad: str) -> Response:
+    headers = {} if is_good else {"retry-after": "1"}
+    return JSONResponse({"status": good if is_good else bad}, 200 if is_good else 503, headers)
