@@ -3,6 +3,7 @@
 Each transition of an aggregate (a run, a batch, a job, a work item) is one line with actor, epoch
 and reason. Lines of one aggregate are read in order; all lines can be followed live, in the order
 in which they were committed: a follower never sees a line appear behind one it has already read.
+Reasons and data are written with every known secret struck out: lines are kept, and shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from podium.kernel import payload
 from podium.kernel.errors import Invalid
+from podium.kernel.redactor import REDACTOR, Redactor
 from podium.kernel.store import Store, Tx
 
 CHANNEL = "journal"
@@ -56,18 +58,22 @@ class Line(NamedTuple):
         return Position(self.tx, self.seq)
 
 
-async def append(tx: Tx, events: Sequence[Event]) -> None:
+async def append(tx: Tx, events: Sequence[Event], *, redactor: Redactor = REDACTOR) -> None:
     """Write lines in the caller's transaction: they are there if and only if its change is."""
     if not events:
         return
-    rows = [
-        event
-        if event.data is None
-        else event._replace(data=payload.dumps(event.data, field="data"))
-        for event in events
-    ]
-    await tx.rows("journal.append", events=rows)
+    await tx.rows("journal.append", events=[_row(event, redactor) for event in events])
     tx.ring(CHANNEL)
+
+
+def _row(event: Event, redactor: Redactor) -> Event:
+    if event.reason is None and event.data is None:
+        return event
+    data = None
+    if event.data is not None:
+        data = redactor.mask_json(payload.dumps(event.data, field="data"))
+    reason = None if event.reason is None else redactor.mask(event.reason)
+    return event._replace(reason=reason, data=data)
 
 
 async def read(
@@ -84,6 +90,11 @@ async def tail(tx: Tx, *, after: Position = START, n: int = 1_000) -> list[Line]
     """The next lines of all, in the order of their commits."""
     rows = await tx.rows("journal.tail", after_tx=after.tx, after_seq=after.seq, n=n)
     return [Line(*row) for row in rows]
+
+
+async def newest(tx: Tx, n: int = 20) -> list[Line]:
+    """The last lines, the newest first, for somebody who looks in. To miss nothing, `follow`."""
+    return [Line(*row) for row in await tx.rows("journal.newest", n=n)]
 
 
 async def end(tx: Tx) -> Position:

@@ -195,9 +195,9 @@ CREATE TABLE public.podium_migrations (
 --
 
 CREATE TABLE public.secrets (
-    name text NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
     sealed text NOT NULL,
-    key_id text NOT NULL,
+    key_id text NOT NULL COLLATE pg_catalog."C",
     updated_at timestamp with time zone NOT NULL
 );
 

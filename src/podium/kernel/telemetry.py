@@ -2,7 +2,7 @@
 
 A metric is declared here and nowhere else, so that the reference page and the dashboard cannot
 know fewer than the program. A log line is one JSON object: a fixed text that can be searched for,
-and the facts as fields.
+and the facts as fields. What is secret is struck out of it last, when text, facts and trace are one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TextIO
 
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from podium.kernel.redactor import REDACTOR, Redactor
 
 SECONDS_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -68,6 +70,28 @@ class Metrics:
             ["queue", "outcome"],
             registry=self.registry,
         )
+        self.http_requests = Counter(
+            "podium_http_requests",
+            "Requests answered, by method, route and status",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.http_seconds = Histogram(
+            "podium_http_seconds",
+            "Time to answer a request, by route; long polls include their wait",
+            ["route"],
+            buckets=SECONDS_BUCKETS,
+            registry=self.registry,
+        )
+        self.http_refused = Counter(
+            "podium_http_refused",
+            "Requests and connections refused before a route was found, by cause",
+            ["cause"],
+            registry=self.registry,
+        )
+        self.http_streams = Gauge(
+            "podium_http_streams", "Event streams that are open", registry=self.registry
+        )
         self.audit_violations = Gauge(
             "podium_audit_violations",
             "Rows that break a promise, by check. Must read 0",
@@ -108,10 +132,12 @@ def logger(name: str) -> Log:
     return Log(name)
 
 
-def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
-    """Send the log of this process to `stream`, a JSON object per line."""
+def log_to(
+    stream: TextIO = sys.stderr, level: int = logging.INFO, *, redactor: Redactor = REDACTOR
+) -> None:
+    """Send the log of this process to `stream`, a JSON object per line, without secrets."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(redactor))
     root = logging.getLogger("podium")
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -119,6 +145,10 @@ def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
 
 
 class JsonLines(logging.Formatter):
+    def __init__(self, redactor: Redactor = REDACTOR) -> None:
+        super().__init__()
+        self._redactor = redactor
+
     def format(self, record: logging.LogRecord) -> str:
         facts: dict[str, object] = getattr(record, "facts", {})
         line = {
@@ -130,4 +160,5 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+        told = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+        return self._redactor.mask_json(told)

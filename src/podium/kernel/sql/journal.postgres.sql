@@ -19,6 +19,14 @@ select seq, at as happened_at, kind, aggregate_id, event, actor, epoch, reason, 
  order by tx, seq
  limit :n;
 
+-- newest --
+-- Along the index of transactions, from its right edge.
+select seq, at as happened_at, kind, aggregate_id, event, actor, epoch, reason, data,
+       tx::text::bigint as tx
+  from journal
+ order by tx desc, seq desc
+ limit :n;
+
 -- end --
 -- Just before everything that is not settled yet.
 select 0 as seq, pg_snapshot_xmin(pg_current_snapshot())::text::bigint as tx;

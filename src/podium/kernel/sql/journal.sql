@@ -20,6 +20,12 @@ select seq, at as happened_at, kind, aggregate_id, event, actor, epoch, reason, 
  order by seq
  limit :n;
 
+-- newest --
+select seq, at as happened_at, kind, aggregate_id, event, actor, epoch, reason, data, 0 as tx
+  from journal
+ order by seq desc
+ limit :n;
+
 -- end --
 select coalesce(max(seq), 0) as seq, 0 as tx from journal;
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from podium.kernel import payload
 from podium.kernel.errors import Invalid
+from podium.kernel.redactor import REDACTOR
 from podium.kernel.retry import DEFAULT, RetryPolicy
 from podium.kernel.store import ROWS_MAX
 from podium.kernel.work.machine import State
@@ -330,12 +331,13 @@ def why_refused(row: Refused) -> Verdict:
 
 
 def clipped(error: str | None) -> str | None:
-    """An error text that any store can keep, cut where nobody reads on."""
+    """An error text that any store can keep, without secrets, cut where nobody reads on."""
     if error is None:
         return None
     if not isinstance(error, str):
         raise Invalid(f"an error or reason is a text, not {shown(error)}", field="error")
     text = error.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
+    text = REDACTOR.mask(text)
     return text if len(text) <= ERROR_CHARACTERS_MAX else text[: ERROR_CHARACTERS_MAX - 1] + "…"
 
 
