@@ -1,22 +1,34 @@
 """The janitor: forgets what nobody needs any more, a bounded piece at a time.
 
 Retention is there from the first day: a queue that keeps everything is slow on its thousandth.
+
+The kernel's tables are its own business. Whoever keeps something beside them, as blobs keep objects in a
+bucket, hands in a duty: a function that removes up to so many and says how many it removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 
 from podium.kernel import idempotency, journal
 from podium.kernel.store import Store, Tx
-from podium.kernel.telemetry import Metrics
+from podium.kernel.telemetry import Metrics, logger
 
 DAY_SECONDS = 86_400.0
 ROWS_PER_PIECE = 2_000
 PIECES_PER_TICK = 20
+THINGS_PER_PIECE = 100
+"""Of a duty: what lies outside the database goes one by one, over a network."""
 
 Prune = Callable[[Tx], Awaitable[int]]
+Duty = Callable[[int], Awaitable[int]]
+"""Removes up to so many things, in transactions of its own; fewer than asked means that this was all."""
+NO_DUTIES: Mapping[str, Duty] = MappingProxyType({})
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +46,47 @@ class Janitor:
     pause_seconds_max = 60.0
 
     def __init__(
-        self, store: Store, metrics: Metrics, *, retention: Retention | None = None
+        self,
+        store: Store,
+        metrics: Metrics,
+        *,
+        retention: Retention | None = None,
+        duties: Mapping[str, Duty] = NO_DUTIES,
     ) -> None:
         self._store = store
         self._metrics = metrics
         self._retention = retention or Retention()
+        self._duties = dict(duties)
 
     async def tick(self) -> float | None:
         full = False
-        for what, prune in self._duties().items():
-            full |= await self._prune(what, prune)
+        for what, prune in self._tables().items():
+            full |= await self._in_pieces(what, partial(self._store.write, prune), ROWS_PER_PIECE)
+        failure: Exception | None = None
+        for what, duty in self._duties.items():
+            try:
+                full |= await self._in_pieces(
+                    what, partial(duty, THINGS_PER_PIECE), THINGS_PER_PIECE
+                )
+            except Exception as error:
+                # A bucket that does not answer must not keep the other duties waiting.
+                log.error("a duty failed", duty=what, error=str(error))
+                failure = failure or error
+        if failure is not None:
+            raise failure
         # Much was left: go on soon, but let others write in between.
         return 1.0 if full else None
 
-    async def _prune(self, what: str, prune: Prune) -> bool:
+    async def _in_pieces(self, what: str, remove: Callable[[], Awaitable[int]], piece: int) -> bool:
         """True when there may be more."""
         for _ in range(PIECES_PER_TICK):
-            count = await self._store.write(prune)
+            count = await remove()
             self._metrics.pruned.labels(what=what).inc(count)
-            if count < ROWS_PER_PIECE:
+            if count < piece:
                 return False
         return True
 
-    def _duties(self) -> dict[str, Prune]:
+    def _tables(self) -> dict[str, Prune]:
         return {
             "work": self._prune_work,
             "idempotency": self._prune_idempotency,
