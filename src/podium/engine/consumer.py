@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from podium.engine.loop import is_being_cancelled
-from podium.kernel.bus import Delivery, SqlBus
+from podium.kernel.bus import LOOK, Bus, Delivery, Heard
 from podium.kernel.errors import CommitUnknown, LeaseLost, PodiumError, Unavailable
 from podium.kernel.store import Store, Tx
 from podium.kernel.telemetry import Metrics, logger
@@ -26,6 +26,8 @@ from podium.kernel.work.queue import channel
 SAFETY_POLL_SECONDS = 1.0
 SAFETY_POLL_SECONDS_MAX = 5.0
 """A queue that stays empty is looked at less and less often; its bell calls at once all the same."""
+HEAR_SECONDS = 1.0
+"""How long to listen to a broker in one round; a consumer that is stopped waits no longer than that."""
 SETTLE_TRIES = 5
 GIVE_BACK_SECONDS_MAX = 1.0
 
@@ -217,7 +219,7 @@ class BusConsumer:
     def __init__(
         self,
         store: Store,
-        bus: SqlBus,
+        bus: Bus,
         *,
         source: str,
         holder: str,
@@ -235,15 +237,39 @@ class BusConsumer:
         self._metrics = metrics
         self._messages_max = messages_max
         self._patience = Patience()
+        self._is_store_away = False
 
     async def tick(self) -> float | None:
-        deliveries = await self._store.write(
-            self._bus.receive, self._source, holder=self._holder, n=self._messages_max
-        )
+        if self._is_store_away:
+            # Ask the store first: what is heard now would only be sent back to the broker.
+            heard = LOOK
+            deliveries = await self._receive(LOOK)
+        else:
+            async with self._bus.hearing(
+                self._source, n=self._messages_max, wait_seconds=HEAR_SECONDS
+            ) as heard:
+                deliveries = await self._receive(heard)
         outcomes = await asyncio.gather(*(self._consume(delivery) for delivery in deliveries))
         for outcome in outcomes:
             self._metrics.consumed.labels(queue=self._source, outcome=outcome).inc()
+        if not heard.look:
+            # The waiting was done at the broker.
+            return 0.0
         return self._patience.pause_seconds(found=len(deliveries), wanted=self._messages_max)
+
+    async def _receive(self, heard: Heard) -> list[Delivery]:
+        if heard.is_silence:
+            return []
+        self._is_store_away = True
+        deliveries = await self._store.write(
+            self._bus.receive,
+            self._source,
+            holder=self._holder,
+            n=self._messages_max,
+            heard=heard,
+        )
+        self._is_store_away = False
+        return deliveries
 
     async def _consume(self, delivery: Delivery) -> str:
         try:

@@ -10,15 +10,25 @@ that sends it, and acknowledging it commits with what its handler recorded:
         await bus.ack(tx, [delivery])
 
 A handler records and acknowledges; it never waits. A message id is known as long as finished work
-is kept (30 days): sent again it is not delivered again. The promises are in `podium.testing.suites.bus`; a broker keeps the same.
+is kept (30 days): sent again it is not delivered again.
+
+A broker changes none of this. It is a doorbell that carries the body (see `outbox`): a message is
+still a row, and what is heard from the broker is claimed by its id. Nobody talks to a broker inside
+a transaction, so receiving has an outside and an inside, the same on every bus:
+
+    async with bus.hearing(source, n=50, wait_seconds=1.0) as heard:
+        deliveries = await store.write(bus.receive, source, holder=me, n=50, heard=heard)
+
+The promises are in `podium.testing.suites.bus`; every bus keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from podium.kernel import payload
 from podium.kernel.clock import EPOCH
@@ -61,7 +71,86 @@ class Delivery(NamedTuple):
         return Lease(self.id, self.epoch)
 
 
+class Refusal(NamedTuple):
+    """What came from outside and cannot be taken, kept as a dead letter."""
+
+    message_id: str
+    body: Any
+    reason: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a broker told, to be made good in one transaction."""
+
+    known: Sequence[str] = ()
+    """Rows of ours, by id."""
+    arrivals: Sequence[Message] = ()
+    """Messages of somebody who has no row here: they get one. Each has an id."""
+    refused: Sequence[Refusal] = ()
+    look: bool = False
+    """Look into the database as well: nobody tells, or somebody may have been missed."""
+
+    @property
+    def is_silence(self) -> bool:
+        return not (self.known or self.arrivals or self.refused or self.look)
+
+
+LOOK = Heard(look=True)
+
+
+class Bus(Protocol):
+    async def subscribe(
+        self, tx: Tx, topic: str, subscription: str, *, only: dict[str, Any] | None = None
+    ) -> None: ...
+
+    async def unsubscribe(self, tx: Tx, topic: str, subscription: str) -> bool: ...
+
+    async def send(self, tx: Tx, queue: str, messages: Sequence[Message]) -> list[str]: ...
+
+    async def publish(self, tx: Tx, topic: str, messages: Sequence[Message]) -> list[str]: ...
+
+    def hearing(
+        self, source: str, *, n: int, wait_seconds: float
+    ) -> AbstractAsyncContextManager[Heard]:
+        """Listen, outside any transaction, for up to `wait_seconds` if there is nothing yet.
+
+        What was heard is settled with whoever told it when the block ends well; when the block
+        raises it comes again after a while.
+        """
+
+    async def receive(
+        self, tx: Tx, source: str, *, holder: str, n: int = 1, heard: Heard = LOOK
+    ) -> list[Delivery]: ...
+
+    async def renew(self, tx: Tx, deliveries: Sequence[Delivery]) -> list[Verdict]: ...
+
+    async def ack(self, tx: Tx, deliveries: Sequence[Delivery]) -> list[Verdict]: ...
+
+    async def nack(
+        self,
+        tx: Tx,
+        deliveries: Sequence[Delivery],
+        *,
+        error: str,
+        delay_seconds: float | None = None,
+    ) -> list[Verdict]: ...
+
+    async def dead_letter(
+        self, tx: Tx, deliveries: Sequence[Delivery], *, reason: str
+    ) -> list[Verdict]: ...
+
+    async def dead_letters(
+        self, tx: Tx, source: str, *, n: int = 100, after: tuple[datetime, str] = (EPOCH, "")
+    ) -> list[DeadLetter]: ...
+
+    async def replay(self, tx: Tx, ids: Sequence[str], *, actor: str) -> list[bool]: ...
+
+
 class SqlBus:
+    """The bus without a broker; with one, all but `hearing` stays as it is."""
+
     def __init__(
         self,
         work: Work,
@@ -112,10 +201,49 @@ class SqlBus:
         )
         return [str(message.id) for message in named]
 
-    async def receive(self, tx: Tx, source: str, *, holder: str, n: int = 1) -> list[Delivery]:
-        """Lock up to `n` messages of a queue or of `topic/subscription`."""
-        items = await self._work.claim(tx, queue=source, holder=holder, n=n, start=True)
+    @asynccontextmanager
+    async def hearing(self, source: str, *, n: int, wait_seconds: float) -> AsyncIterator[Heard]:
+        """Nobody tells here: the bell wakes the consumer, and it looks."""
+        yield LOOK
+
+    async def receive(
+        self, tx: Tx, source: str, *, holder: str, n: int = 1, heard: Heard = LOOK
+    ) -> list[Delivery]:
+        """Lock up to `n` messages of a queue or of `topic/subscription`, what was heard first."""
+        await self.refuse(tx, source, heard.refused, holder=holder)
+        ids = [*heard.known, *(row_id(source, str(each.id)) for each in heard.arrivals)]
+        await self._deliver(tx, [(source, message) for message in heard.arrivals])
+        items: list[Claimed] = []
+        if ids:
+            items += await self._work.claim_ids(tx, ids, holder=holder, start=True)
+        if heard.look and len(items) < n:
+            rest = n - len(items)
+            items += await self._work.claim(tx, queue=source, holder=holder, n=rest, start=True)
         return [_delivery(item) for item in items]
+
+    async def refuse(
+        self, tx: Tx, source: str, refusals: Sequence[Refusal], *, holder: str
+    ) -> list[str]:
+        """Keep what cannot be taken as dead letters. One whose id is known has its row already."""
+        if not refusals:
+            return []
+        created = {
+            item.id
+            for item in await self._work.enqueue(
+                tx, [self._item(source, Message(each.body, each.message_id)) for each in refusals]
+            )
+            if item.created
+        }
+        failures = {row_id(source, each.message_id): each for each in refusals}
+        items = await self._work.claim_ids(tx, sorted(created), holder=holder, start=True)
+        await self._work.fail(
+            tx,
+            [
+                Failure(item, failures[item.id].error, False, reason=failures[item.id].reason)
+                for item in items
+            ],
+        )
+        return sorted(created)
 
     async def renew(self, tx: Tx, deliveries: Sequence[Delivery]) -> list[Verdict]:
         return [renewal.verdict for renewal in await self._work.renew(tx, deliveries)]
@@ -174,26 +302,29 @@ class SqlBus:
         ]
 
     async def _deliver(self, tx: Tx, addressed: Sequence[tuple[str, Message]]) -> list[str]:
-        items = [
-            NewItem(
-                queue=queue,
-                # No name has a slash: where the queue ends and the id begins is never in doubt.
-                id=f"{queue}//{message.id}",
-                payload=message.body,
-                properties={**(message.properties or {}), MESSAGE_ID: message.id},
-                delay_seconds=message.delay_seconds,
-                ttl_seconds=message.ttl_seconds,
-                attempts_max=self._deliveries_max,
-                lease_seconds=self._lock_seconds,
-            )
-            for queue, message in addressed
-        ]
-        if items:
-            await self._work.enqueue(tx, items)
+        if addressed:
+            await self._work.enqueue(tx, [self._item(queue, each) for queue, each in addressed])
         return [str(message.id) for _, message in addressed]
+
+    def _item(self, queue: str, message: Message) -> NewItem:
+        return NewItem(
+            queue=queue,
+            id=row_id(queue, str(message.id)),
+            payload=message.body,
+            properties={**(message.properties or {}), MESSAGE_ID: message.id},
+            delay_seconds=message.delay_seconds,
+            ttl_seconds=message.ttl_seconds,
+            attempts_max=self._deliveries_max,
+            lease_seconds=self._lock_seconds,
+        )
 
 
 MESSAGE_ID = "podium-message-id"
+
+
+def row_id(source: str, message_id: str) -> str:
+    """No name has a slash: where the queue ends and the id begins is never in doubt."""
+    return f"{source}//{message_id}"
 
 
 def _plain(field: str, value: str) -> None:

@@ -76,8 +76,16 @@ class World(ABC):
         store = store or self.store
         return Desk(store, self.work(store, ageing_seconds=ageing_seconds))
 
-    def bus(self) -> SqlBus:
-        return SqlBus(self.work(), self.ids())
+    def bus(self, work: Work | None = None) -> SqlBus:
+        """What carries messages here, on a queue of its own or on the one given."""
+        return SqlBus(work or self.work(), self.ids())
+
+    hear_seconds = 0.0
+    """How long to listen before it is sure that nothing comes."""
+
+    async def relay_once(self) -> None:
+        """Let everything that is ready to be told reach whoever tells it. Nobody does, on SQL."""
+        return
 
 
 class SharedWorld(World):

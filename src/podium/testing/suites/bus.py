@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from podium.kernel.bus import Delivery, Message, SqlBus
+from podium.kernel.bus import Delivery, Message
 from podium.kernel.errors import Invalid
 from podium.kernel.store import Tx
 from podium.kernel.work import Verdict
@@ -29,7 +29,7 @@ class Post:
         self.world = world
         self.store = world.store
         work = world.work()
-        self.bus = SqlBus(work, world.ids())
+        self.bus = world.bus(work)
         self.desk = Desk(world.store, work)
 
     async def send(self, queue: str, *messages: Message) -> list[str]:
@@ -42,7 +42,10 @@ class Post:
         await self.store.write(self.bus.subscribe, topic, name, only=only)
 
     async def receive(self, source: str, n: int = 10, holder: str = "one") -> list[Delivery]:
-        return await self.store.write(self.bus.receive, source, holder=holder, n=n)
+        """As a consumer does it: listen, and then receive in one transaction."""
+        await self.world.relay_once()
+        async with self.bus.hearing(source, n=n, wait_seconds=self.world.hear_seconds) as heard:
+            return await self.store.write(self.bus.receive, source, holder=holder, n=n, heard=heard)
 
     async def ack(self, *deliveries: Delivery) -> list[Verdict]:
         return await self.store.write(self.bus.ack, deliveries)
