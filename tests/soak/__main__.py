@@ -1,4 +1,4 @@
-"""python -m tests.soak [kill|powercut|fsync|diskfull|all] [--rounds N] [--seed S]"""
+"""python -m tests.soak [kill|up|powercut|fsync|diskfull|connections|loris|overload|all] [--rounds N] [--seed S]"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak import diskfull, fsync, kills, powercut
+from tests.soak import connections, diskfull, fsync, kills, loris, overload, powercut, ups
 from tests.soak.needs import Missing
 from tests.soak.results import Result, table
 from tests.soak.trial import Say
@@ -33,9 +33,13 @@ def _needs_nothing() -> None:
 
 PARTS = {
     "kill": Part(kills.run, kills.ROUNDS, _needs_nothing),
+    "up": Part(ups.run, ups.ROUNDS, _needs_nothing),
     "powercut": Part(powercut.run, powercut.ROUNDS, powercut.check_needs),
     "fsync": Part(fsync.run, fsync.ROUNDS, fsync.check_needs),
     "diskfull": Part(diskfull.run, diskfull.ROUNDS, diskfull.check_needs),
+    "connections": Part(connections.run, connections.ROUNDS, _needs_nothing),
+    "loris": Part(loris.run, loris.ROUNDS, _needs_nothing),
+    "overload": Part(overload.run, overload.ROUNDS, _needs_nothing),
 }
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from podium.contracts.scopes import Scope
-
-
-class Words(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+from podium.contracts.words import Words
 
 
 class NewToken(Words):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from podium.contracts import words
 
 ITEMS_MAX = 1_000
 Id = Annotated[str, Field(min_length=1, max_length=255)]
@@ -17,8 +19,8 @@ Queue = Annotated[str, Field(min_length=1, max_length=255)]
 Seconds = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 
 
-class Words(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
+class Words(words.Words):
+    model_config = ConfigDict(strict=True)
 
 
 class NewWork(Words):
@@ -99,8 +101,8 @@ class Failure(Grant):
 
 
 class Report(Words):
-    done: Annotated[list[Success], Field(max_length=ITEMS_MAX)] = []
-    failed: Annotated[list[Failure], Field(max_length=ITEMS_MAX)] = []
+    done: Annotated[list[Success], Field(max_length=ITEMS_MAX)] = Field(default_factory=list)
+    failed: Annotated[list[Failure], Field(max_length=ITEMS_MAX)] = Field(default_factory=list)
 
 
 class Verdict(Words):

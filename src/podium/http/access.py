@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -22,15 +22,17 @@ from podium.contracts.access import (
 )
 from podium.contracts.scopes import Scope
 from podium.domains.access.audit import NEWEST
-from podium.domains.access.model import Issued, Token
+from podium.domains.access.decide import ID_ALPHABET, ID_CHARACTERS
+from podium.domains.access.model import Caller, Issued, Token
 from podium.domains.access.tokens import SESSION_SECONDS
 from podium.http.callers import COOKIE
 from podium.http.guard import Declared, Open, caller_of, delete, get, post
 from podium.http.house import House
-from podium.kernel.errors import InvalidToken, NotFound
+from podium.kernel.errors import NotFound
 
 PAGE = Annotated[int, Query(ge=1, le=500)]
-TokenId = Annotated[str, Query(pattern="^[0-9a-z~]{1,20}$")]
+TokenId = Annotated[str, Path(pattern=f"^[{ID_ALPHABET}]{{{ID_CHARACTERS}}}$")]
+TokenCursor = Annotated[str, Query(pattern="^[0-9a-z~]{1,20}$")]
 
 
 class AccessApi:
@@ -46,7 +48,14 @@ class AccessApi:
             post("/api/tokens/{id}/rotate", self.rotate, needs=Scope.ADMIN, status=201),
             delete("/api/tokens/{id}", self.revoke, needs=Scope.ADMIN),
             post("/api/login-links", self.invite, needs=Scope.ADMIN, takes=None, status=201),
-            get("/login", self.login, needs=Open("a one-time code in the link is the key")),
+            get(
+                "/login",
+                self.login,
+                needs=Open("a one-time code in the link is the key"),
+                mutates=True,
+                status=303,
+                options={"response_class": RedirectResponse},
+            ),
             get("/api/audit", self.log, needs=Scope.ADMIN),
             get("/api/audit/violations", self.violations, needs=Scope.READ),
         ]
@@ -63,7 +72,7 @@ class AccessApi:
         return _issued(issued)
 
     async def list(
-        self, everything: bool = False, cursor: TokenId = "~", limit: PAGE = 100
+        self, everything: bool = False, cursor: TokenCursor = "~", limit: PAGE = 100
     ) -> Tokens:
         """Tokens that are valid, the newest id first; `everything` adds those that are over."""
         tokens = await self._store.read(
@@ -72,7 +81,7 @@ class AccessApi:
         more = tokens[-1].id if len(tokens) == limit else None
         return Tokens(tokens=[_shown(token) for token in tokens], next_cursor=more)
 
-    async def rotate(self, id: str, body: RotateToken, request: Request) -> TokenIssued:
+    async def rotate(self, id: TokenId, body: RotateToken, request: Request) -> TokenIssued:
         """Replace a token. Old and new are good together for `overlap_seconds`."""
         issued = await self._store.write(
             self._access.tokens.rotate,
@@ -83,7 +92,7 @@ class AccessApi:
         )
         return _issued(issued)
 
-    async def revoke(self, id: str, request: Request) -> Revoked:
+    async def revoke(self, id: TokenId, request: Request) -> Revoked:
         """End a token, everywhere within five seconds."""
         actor = caller_of(request).actor
         if not await self._store.write(self._access.tokens.revoke, id, actor=actor):
@@ -103,14 +112,10 @@ class AccessApi:
         self, request: Request, code: Annotated[str, Query(max_length=100)] = ""
     ) -> Response:
         """Spend the link's code: the browser gets a session and goes to the start page."""
-        address = request.scope["podium.address"]
-        try:
-            issued = await self._store.write(
-                self._access.tokens.open_session, code.encode("utf-8", "replace")
-            )
-        except InvalidToken:
-            await self._access.count_failure(address)
-            raise
+        issued = await self._access.open_session(
+            code.encode(), address=request.scope["podium.address"]
+        )
+        request.scope["podium.caller"] = Caller(issued.token.id, issued.token.scopes, issued.token)
         response = RedirectResponse("/", 303)
         response.set_cookie(
             COOKIE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from podium.contracts.refusals import Refused
 from podium.http import errors
 from podium.http.access import AccessApi
 from podium.http.edge import Edge
@@ -19,19 +21,19 @@ from podium.http.guard import Declared, Gate, GuardedRoute, Open, Undeclared
 from podium.http.health import HealthApi
 from podium.http.house import House
 from podium.http.reference import ReferenceApi
+from podium.http.switchboard import Switchboard
 from podium.http.work import WorkApi
 from podium.kernel.errors import PodiumError
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Refused, "description": "It was refused; the code says why"},
+    "5XX": {"model": Refused, "description": "It is not the caller's fault; try again later"},
+}
 
 
 def create_app(house: House, more: Iterable[Declared] = ()) -> ASGIApp:
     """The whole server as an ASGI application. `more` are routes of other rooms."""
-    gate = Gate(
-        house.access,
-        clock=house.clock,
-        metrics=house.metrics,
-        body_bytes_max=house.front.body_bytes_max,
-        behind_proxy=house.front.behind_proxy,
-    )
+    gate = make_gate(house)
     app = FastAPI(
         title="Podium",
         version=house.front.version,
@@ -51,7 +53,17 @@ def create_app(house: House, more: Iterable[Declared] = ()) -> ASGIApp:
         add(app, declared, gate)
     app.add_exception_handler(HTTPException, _Lost(gate))
     refuse_undeclared(app.router.routes)
-    return Edge(app, house)
+    return Edge(Switchboard(app), house)
+
+
+def make_gate(house: House) -> Gate:
+    return Gate(
+        house.access,
+        clock=house.clock,
+        metrics=house.metrics,
+        body_bytes_max=house.front.body_bytes_max,
+        behind_proxy=house.front.behind_proxy,
+    )
 
 
 def add(app: FastAPI, declared: Declared, gate: Gate) -> None:
@@ -62,15 +74,16 @@ def add(app: FastAPI, declared: Declared, gate: Gate) -> None:
         methods=[declared.method],
         status_code=declared.status,
         route_class_override=GuardedRoute,
+        responses={**REFUSALS, **declared.options.get("responses", {})},
         openapi_extra={
             "x-podium-needs": "nobody in particular" if isinstance(needs, Open) else str(needs),
             **({} if isinstance(needs, Open) else {"security": [{"bearer": []}]}),
         },
-        **declared.options,
+        **{name: value for name, value in declared.options.items() if name != "responses"},
     )
     route = app.router.routes[-1]
     assert isinstance(route, GuardedRoute)
-    route.declared, route.gate = declared, gate
+    route.keep(declared, gate)
 
 
 def refuse_undeclared(routes: Iterable[BaseRoute]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,13 +19,24 @@ from podium.kernel.errors import Invalid, TooLarge
 from podium.kernel.payload import DEPTH_MAX
 
 JSON = "application/json"
+ANYTHING = "*/*"
 INTEGER_MAX = 2**63 - 1
 INTEGER_MIN = -(2**63)
 DIGITS_MAX = 20
 
+VALUES_MAX = 200_000
+"""In one body: ten MiB of brackets would become a quarter of a GiB of lists."""
+QUOTES_MAX = 4 * VALUES_MAX
+"""Two for a key, two for its value."""
+TEXTS = re.compile(rb'"[^"]*+"?')
+AS_SQUARE = bytes.maketrans(b"{}", b"[]")
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
-async def read(request: Request, bytes_max: int) -> bytes:
-    """The whole body, or TooLarge before more than `bytes_max` of it was kept."""
+
+async def read(
+    request: Request, bytes_max: int, *, on_part: Callable[[int], None] = lambda size: None
+) -> bytes:
+    """The whole body, or TooLarge before more than `bytes_max` of it was kept. `on_part` may refuse too."""
     declared = request.headers.get("content-length")
     if declared is not None and declared.isdigit() and int(declared) > bytes_max:
         raise _too_large(bytes_max)
@@ -35,6 +47,7 @@ async def read(request: Request, bytes_max: int) -> bytes:
             size += len(part)
             if size > bytes_max:
                 raise _too_large(bytes_max)
+            on_part(len(part))
             parts.append(part)
     except ClientDisconnect:
         raise Invalid("the body ended before it was complete", field="body") from None
@@ -43,6 +56,9 @@ async def read(request: Request, bytes_max: int) -> bytes:
 
 def refuse_media_type(request: Request, takes: str) -> None:
     """One kind of body per route, in UTF-8, not compressed."""
+    if takes == ANYTHING:
+        refuse_compression(request)
+        return
     sent = request.headers.getlist("content-type")
     if len(sent) != 1:
         raise MediaTypeRefused(f"send this with Content-Type: {takes}")
@@ -69,7 +85,7 @@ def refuse_body(request: Request) -> None:
 
 def loads(data: bytes) -> Any:
     """The value in `data`; Invalid, saying where, if it is not JSON that everybody reads the same."""
-    _refuse_depth(data)
+    _refuse_shape(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -131,28 +147,24 @@ DECODER = json.JSONDecoder(
 )
 
 
-def _refuse_depth(data: bytes) -> None:
-    """Before parsing: a parser that recurses has already lost."""
-    if data.count(b"[") + data.count(b"{") <= DEPTH_MAX:
+def _refuse_shape(data: bytes) -> None:
+    """Before parsing: a parser that recurses, or has filled the memory, has already lost."""
+    opened = data.count(b"[") + data.count(b"{")
+    if opened <= DEPTH_MAX and opened + data.count(b",") <= VALUES_MAX:
         return
-    depth = 0
-    is_text = is_escaped = False
-    for byte in data:
-        if is_text:
-            if is_escaped:
-                is_escaped = False
-            elif byte == 0x5C:
-                is_escaped = True
-            elif byte == 0x22:
-                is_text = False
-        elif byte == 0x22:
-            is_text = True
-        elif byte in b"[{":
-            depth += 1
-            if depth > DEPTH_MAX:
-                raise Invalid(f"the body is nested deeper than {DEPTH_MAX}", field="body")
-        elif byte in b"]}":
-            depth -= 1
+    # Without what is escaped, a text ends at the next quote.
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > QUOTES_MAX:
+        raise _too_many()
+    bare = TEXTS.sub(b"", plain)
+    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > VALUES_MAX:
+        raise _too_many()
+    brackets = bare.translate(AS_SQUARE, NO_BRACKETS)
+    for _ in range(DEPTH_MAX):
+        brackets = brackets.replace(b"[]", b"")
+    # Each round took the innermost away. What never closes is no JSON; the parser will say so.
+    if b"[]" in brackets or brackets.count(b"[") > DEPTH_MAX:
+        raise Invalid(f"the body is nested deeper than {DEPTH_MAX}", field="body")
 
 
 def _refuse_odd_text(text: str, value: Any) -> None:
@@ -183,6 +195,10 @@ def _walk(value: Any, check: Callable[[str], None]) -> None:
             stack.extend(node.values())
         elif isinstance(node, list):
             stack.extend(node)
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(f"the body has more than {VALUES_MAX} values", values_max=VALUES_MAX)
 
 
 def _too_large(bytes_max: int) -> TooLarge:

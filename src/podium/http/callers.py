@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from starlette.requests import Request
@@ -40,6 +41,11 @@ def address_of(request: Request, *, behind_proxy: bool) -> str:
         # The last hop is the one our own proxy wrote; what stands before it is the caller's word.
         forwarded = request.headers.get("x-forwarded-for", "")
         text = forwarded.rpartition(",")[2].strip() or text
+    return _network(text)
+
+
+@lru_cache(maxsize=4_096)
+def _network(text: str) -> str:
     try:
         address = ip_address(text)
     except ValueError:

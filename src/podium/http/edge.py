@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from podium.http import errors
 from podium.http.house import House
+from podium.http.load import Load
 from podium.kernel.errors import Invalid, PodiumError
 from podium.kernel.telemetry import logger
 
@@ -29,12 +30,13 @@ class Edge:
         self._app = app
         self._house = house
         self._hosts = LOOPBACK | house.front.hosts
-        self._under_way = 0
+        self._load = Load(house.clock, house.front.requests_at_once_max)
         self._headers = [
             (b"x-service-version", house.front.version.encode()),
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"no-referrer"),
             (b"content-security-policy", POLICY),
+            (b"cache-control", b"no-store"),
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +51,7 @@ class Edge:
         except PodiumError as error:
             await self._answer(error, scope, receive, send)
             return
-        self._under_way += 1
+        scope["podium.load"] = place = self._load.enter()
         try:
             await self._app(scope, receive, send)
         except Exception as error:
@@ -57,7 +59,7 @@ class Edge:
             if not scope.get("podium.answered"):
                 await self._answer(PodiumError(errors.INTERNAL), scope, receive, send)
         finally:
-            self._under_way -= 1
+            place.end()
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -90,7 +92,7 @@ class Edge:
             return False
 
     def _refuse_overload(self) -> None:
-        if self._under_way >= self._house.front.requests_at_once_max:
+        if self._load.is_full:
             self._house.metrics.http_refused.labels("overload").inc()
             raise errors.Overloaded("too many requests are in work; try again in a second")
 
@@ -107,9 +109,8 @@ class Edge:
             if message["type"] == "http.response.start":
                 scope["podium.answered"] = True
                 headers = message["headers"]
-                headers.extend(self._headers)
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", b"no-store"))
+                said = {name for name, _ in headers}
+                headers.extend(pair for pair in self._headers if pair[0] not in said)
             await send(message)
 
         return stamped

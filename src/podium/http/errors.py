@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from podium.contracts.errors import Code
-from podium.kernel.errors import PodiumError, RateLimited, Unavailable
+from podium.kernel.errors import CommitUnknown, PodiumError, RateLimited, Unavailable
 
 STATUS: Mapping[Code, int] = {
     Code.AUTH_INVALID_TOKEN: 401,
@@ -44,6 +44,8 @@ WORDS_MAX = 64
 PROBLEMS_MAX = 20
 
 INTERNAL = "something went wrong here; it was logged under this traceId"
+UNAVAILABLE = "the store cannot take this now; nothing of it was done, try again"
+UNKNOWN = "the store went away in the middle: it may have been done; ask before you try again"
 
 # What the framework itself refuses with, before a route was found or after.
 CODE_OF_STATUS = {
@@ -83,7 +85,7 @@ class BadFields(PodiumError):
 
 
 class Overloaded(Unavailable):
-    pass
+    """This process has enough to do. Its own words are for the caller; a store's are for the log."""
 
 
 def answer(error: PodiumError, *, now: datetime, trace_id: str) -> Response:
@@ -93,14 +95,24 @@ def answer(error: PodiumError, *, now: datetime, trace_id: str) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(seconds)))
     if STATUS[error.code] == 401:
         headers["www-authenticate"] = "Bearer"
-    message = INTERNAL if STATUS[error.code] == 500 else str(error)
-    details = {} if STATUS[error.code] == 500 else error.details
+    message, details = _told(error)
     return Response(
         envelope(error.code, message, details, now=now, trace_id=trace_id),
         STATUS[error.code],
         headers,
         "application/json",
     )
+
+
+def _told(error: PodiumError) -> tuple[str, Mapping[str, object]]:
+    """What the caller learns. Of our own troubles: that they are ours, and whether it may try again."""
+    if STATUS[error.code] == 500:
+        return INTERNAL, {}
+    if isinstance(error, CommitUnknown):
+        return UNKNOWN, {}
+    if isinstance(error, Unavailable) and not isinstance(error, Overloaded):
+        return UNAVAILABLE, {}
+    return str(error), error.details
 
 
 def envelope(

@@ -9,24 +9,29 @@ its streams within five seconds.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import orjson
 from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from podium.contracts.scopes import Scope
 from podium.http.errors import Overloaded
 from podium.http.guard import Declared, Gate, get
 from podium.http.house import House
 from podium.http.hub import Hub, Overflow, Stream
+from podium.http.load import load_of
 from podium.http.work import journal_line
 from podium.kernel.errors import Invalid, PodiumError
 from podium.kernel.journal import Line, Position
 from podium.kernel.telemetry import logger
 
+EVENTS = "text/event-stream"
 BEAT_SECONDS = 3.0
 """How often a quiet stream says that it lives, and asks whether its caller still may."""
 BYTES_PER_SEND_MAX = 64 * 1024
@@ -54,7 +59,10 @@ class EventsApi:
                 self.events,
                 needs=Scope.READ,
                 is_for_browsers=True,
-                options={"response_class": StreamingResponse},
+                options={
+                    "response_class": StreamingResponse,
+                    "responses": {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+                },
             )
         ]
 
@@ -67,39 +75,62 @@ class EventsApi:
         last: LastEventId = None,
     ) -> Response:
         """The journal as it is written, from now on or from `after` / `Last-Event-ID` on."""
+        stream = await self._hub.open(_position(last or after))
         if self._open_count >= self._house.front.streams_max:
             raise Overloaded("too many streams are open; try again later")
-        stream = await self._hub.open(_position(last or after))
-        return StreamingResponse(
-            self._send(request, stream, kind, id), media_type="text/event-stream"
-        )
+        return _Streaming(self, request, stream, self._send(request, stream, kind, id))
 
-    async def _send(
-        self, request: Request, stream: Stream, kind: str | None, id: str | None
-    ) -> AsyncIterator[bytes]:
+    @contextmanager
+    def opened(self, request: Request, stream: Stream) -> Iterator[None]:
         self._open_count += 1
         self._house.metrics.http_streams.inc()
-        checked_at = self._house.clock.monotonic()
         try:
-            yield b": connected\n\n"
-            while self._house.readiness.reason != "stopping":
-                lines = await stream.next(BEAT_SECONDS)
-                wanted = [line for line in lines if _is_wanted(line, kind, id)]
-                for part in _parts(wanted):
-                    yield part
-                if not lines:
-                    yield f": {stream.position.tx}-{stream.position.seq}\n\n".encode()
-                if self._house.clock.monotonic() - checked_at >= BEAT_SECONDS:
-                    await self._gate.identify(request, with_cookie=True)
-                    checked_at = self._house.clock.monotonic()
-        except Overflow:
-            yield b"event: overflow\ndata: {}\n\n"
-        except PodiumError as error:
-            log.info("a stream was ended", error=str(error))
+            with load_of(request).waiting():
+                yield
         finally:
             stream.close()
             self._open_count -= 1
             self._house.metrics.http_streams.dec()
+
+    async def _send(
+        self, request: Request, stream: Stream, kind: str | None, id: str | None
+    ) -> AsyncIterator[bytes]:
+        checked_at = self._house.clock.monotonic()
+        try:
+            yield b": connected\n\n"
+            while not self._house.readiness.is_stopping:
+                lines = await stream.next(BEAT_SECONDS)
+                wanted = [line for line in lines if _is_wanted(line, kind, id)]
+                for part in _parts(wanted) if lines else [_beat(stream)]:
+                    checked_at = await self._check_again(request, checked_at)
+                    yield part
+                checked_at = await self._check_again(request, checked_at)
+        except Overflow:
+            yield b"event: overflow\ndata: {}\n\n"
+        except PodiumError as error:
+            log.info("a stream was ended", error=str(error))
+
+    async def _check_again(self, request: Request, checked_at: float) -> float:
+        """Whether the caller still may, asked now and then: when it was asked last."""
+        now = self._house.clock.monotonic()
+        if now - checked_at < BEAT_SECONDS:
+            return checked_at
+        await self._gate.identify(request, with_cookie=True)
+        return now
+
+
+class _Streaming(StreamingResponse):
+    """Counts as open from its beginning to its end, however it ends."""
+
+    def __init__(
+        self, api: EventsApi, request: Request, stream: Stream, parts: AsyncIterator[bytes]
+    ) -> None:
+        super().__init__(parts, media_type=EVENTS)
+        self._opened = api.opened(request, stream)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        with self._opened:
+            await super().__call__(scope, receive, send)
 
 
 def _is_wanted(line: Line, kind: str | None, id: str | None) -> bool:
@@ -117,6 +148,11 @@ def _parts(lines: list[Line]) -> list[bytes]:
             parts.append(b"".join(waiting))
             size, waiting = 0, []
     return [*parts, b"".join(waiting)] if waiting else parts
+
+
+def _beat(stream: Stream) -> bytes:
+    """Nothing of interest: a comment, so that both sides know that the other is there."""
+    return f": {stream.position.tx}-{stream.position.seq}\n\n".encode()
 
 
 def _event(line: Line) -> bytes:

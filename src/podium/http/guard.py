@@ -2,7 +2,7 @@
 
 Authorisation hangs on the route object: who may call it is decided when it is defined and looked up
 nowhere else, least of all in the path. The factory refuses to start with a route that declares
-nothing. A request is identified, allowed, counted and read, in this order, before its endpoint runs;
+nothing. A request is identified, counted, allowed and read, in this order, before its endpoint runs;
 what it changed is in the audit log before it is answered.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,19 +25,20 @@ from starlette.responses import Response
 from podium.contracts.scopes import Scope
 from podium.domains.access.limits import Allowance
 from podium.domains.access.model import Caller, Entry, Kind
-from podium.domains.access.service import Access, refuse_without
+from podium.domains.access.service import Access, refuse_too_often, refuse_without
 from podium.http import bodies, errors
 from podium.http.callers import address_of, cookie_of, token_of
+from podium.http.load import load_of
 from podium.kernel.clock import Clock
-from podium.kernel.errors import PodiumError
+from podium.kernel.errors import Invalid, PodiumError
 from podium.kernel.telemetry import Metrics, logger
 
 SAFE_METHODS = {"GET", "HEAD"}
 INTERNAL_PATHS = "/api/internal/"
 VERSION = re.compile(r";\s*version\s*=\s*\"?([^;,\s\"]*)")
 VERSIONS = {"1"}
+OVERRIDES = {b"x-http-method-override", b"x-http-method", b"x-method-override"}
 TARGET_CHARACTERS_MAX = 300
-MEBIBYTE = 1024 * 1024
 
 log = logger(__name__)
 
@@ -120,7 +122,7 @@ class Gate:
         self.behind_proxy = behind_proxy
 
     async def identify(self, request: Request, *, with_cookie: bool = False) -> Caller:
-        address = address_of(request, behind_proxy=self.behind_proxy)
+        address = self.address(request)
         text = token_of(request)
         if text is None and with_cookie and request.method in SAFE_METHODS:
             cookie = cookie_of(request)
@@ -128,8 +130,33 @@ class Gate:
                 return await self.access.identify(cookie, address=address, kind=Kind.SESSION)
         return await self.access.identify(text, address=address)
 
+    def address(self, request: Request) -> str:
+        known: str | None = request.scope.get("podium.address")
+        if known is None:
+            known = address_of(request, behind_proxy=self.behind_proxy)
+            request.scope["podium.address"] = known
+        return known
+
     def answer(self, error: PodiumError, request: Request) -> Response:
         return errors.answer(error, now=self.clock.now(), trace_id=trace_of(request))
+
+
+class Meter:
+    """The metrics of one route. Finding them by their labels costs more than counting, so it is done once."""
+
+    def __init__(self, declared: Declared, metrics: Metrics) -> None:
+        self._declared = declared
+        self._requests = metrics.http_requests
+        self._seconds = metrics.http_seconds.labels(declared.path)
+        self._by_status: dict[int, Counter] = {}
+
+    def count(self, status: int, seconds: float) -> None:
+        counter = self._by_status.get(status)
+        if counter is None:
+            counter = self._requests.labels(self._declared.method, self._declared.path, status)
+            self._by_status[status] = counter
+        counter.inc()
+        self._seconds.observe(seconds)
 
 
 class GuardedRoute(APIRoute):
@@ -137,13 +164,18 @@ class GuardedRoute(APIRoute):
 
     declared: Declared | None = None
     gate: Gate
+    meter: Meter
+
+    def keep(self, declared: Declared, gate: Gate) -> None:
+        self.declared, self.gate = declared, gate
+        self.meter = Meter(declared, gate.metrics)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
             assert self.declared is not None, "the factory declares every route"
-            return await _serve(self.declared, self.gate, request, handle)
+            return await _serve(self.declared, self.gate, self.meter, request, handle)
 
         return guarded
 
@@ -151,14 +183,15 @@ class GuardedRoute(APIRoute):
 async def _serve(
     declared: Declared,
     gate: Gate,
+    meter: Meter,
     request: Request,
     handle: Callable[[Request], Coroutine[Any, Any, Response]],
 ) -> Response:
-    allowance: Allowance | None = None
     began = gate.clock.monotonic()
     try:
-        allowance = await _admit(declared, gate, request)
+        await _admit(declared, gate, request)
         refuse_version(request)
+        refuse_odd_target(request)
         await _take_body(declared, gate, request)
         response = await handle(request)
     except PodiumError as error:
@@ -167,8 +200,10 @@ async def _serve(
             log.error(
                 "a request failed", route=declared.path, trace_id=trace_of(request), trace=error
             )
+        _let_go(error)
     except RequestValidationError as error:
         response = gate.answer(errors.from_validation(error), request)
+        _let_go(error)
     except HTTPException as error:
         response = gate.answer(errors.from_framework(error), request)
     except Exception as error:
@@ -176,36 +211,49 @@ async def _serve(
         log.error("a request failed", route=declared.path, trace_id=trace_of(request), trace=error)
         response = gate.answer(PodiumError(errors.INTERNAL), request)
     caller: Caller | None = request.scope.get("podium.caller")
-    if caller is not None and declared.is_audited:
+    allowance: Allowance | None = request.scope.get("podium.allowance")
+    # Who called too often was not let in: a line for each would cost the store what the limit saves.
+    is_let_in = allowance is None or allowance.is_granted
+    if caller is not None and is_let_in and declared.is_audited:
         response = await _audited(declared, gate, request, caller, response)
     _stamp(declared, gate, response, allowance)
-    labels = gate.metrics.http_requests.labels(declared.method, declared.path, response.status_code)
-    labels.inc()
-    gate.metrics.http_seconds.labels(declared.path).observe(gate.clock.monotonic() - began)
+    meter.count(response.status_code, gate.clock.monotonic() - began)
     return response
 
 
-async def _admit(declared: Declared, gate: Gate, request: Request) -> Allowance | None:
-    request.scope["podium.address"] = address_of(request, behind_proxy=gate.behind_proxy)
+def _let_go(error: Exception) -> None:
+    """An error holds every frame that it came through, and the body in them, in circles: until the
+    garbage is collected, which after a few large bodies is too late."""
+    for each in (error, error.__cause__, error.__context__):
+        if each is not None:
+            each.__traceback__ = each.__cause__ = each.__context__ = None
+
+
+async def _admit(declared: Declared, gate: Gate, request: Request) -> None:
+    scope, address = request.scope, gate.address(request)
     if isinstance(declared.needs, Open):
-        return None
+        return
     caller = await gate.identify(request, with_cookie=declared.is_for_browsers)
-    request.scope["podium.caller"] = caller
+    scope["podium.caller"] = caller
+    # Counted first: who may not do a thing may not ask for it without end either.
+    allowance = await gate.access.count(caller, address)
+    scope["podium.allowance"] = allowance
+    refuse_too_often(allowance)
     refuse_without(caller, declared.needs)
-    return await gate.access.count(caller, request.scope["podium.address"])
 
 
 async def _take_body(declared: Declared, gate: Gate, request: Request) -> None:
-    override = request.headers.get("x-http-method-override")
-    if override is not None and override.upper() != request.method:
-        raise errors.MethodRefused("a method is not overridden by a header; send that method")
+    refuse_override(request)
     if declared.takes is None:
         bodies.refuse_body(request)
         return
     bodies.refuse_media_type(request, declared.takes)
     if declared.streams_body:
         return
-    data = await bodies.read(request, declared.body_bytes_max or gate.body_bytes_max)
+    place = load_of(request)
+    with place.waiting():
+        bytes_max = declared.body_bytes_max or gate.body_bytes_max
+        data = await bodies.read(request, bytes_max, on_part=place.hold)
     # The framework finds the body already read, and parsed by our rules instead of its own.
     request._body = data
     if declared.takes == bodies.JSON:
@@ -237,9 +285,11 @@ async def _audited(
 def _stamp(declared: Declared, gate: Gate, response: Response, allowance: Allowance | None) -> None:
     if allowance is not None:
         reset_at = gate.clock.now().timestamp() + allowance.reset_seconds
-        response.headers["x-ratelimit-limit"] = str(allowance.limit)
-        response.headers["x-ratelimit-remaining"] = str(allowance.remaining)
-        response.headers["x-ratelimit-reset"] = str(round(reset_at))
+        response.raw_headers += [
+            (b"x-ratelimit-limit", b"%d" % allowance.limit),
+            (b"x-ratelimit-remaining", b"%d" % allowance.remaining),
+            (b"x-ratelimit-reset", b"%d" % round(reset_at)),
+        ]
     if declared.sunset_at is not None:
         response.headers["sunset"] = format_datetime(declared.sunset_at, usegmt=True)
         if declared.successor is not None:
@@ -248,12 +298,28 @@ def _stamp(declared: Declared, gate: Gate, response: Response, allowance: Allowa
 
 def refuse_version(request: Request) -> None:
     """`Accept: application/json; version=1`: a version that we do not speak is not guessed at."""
-    for version in VERSION.findall(request.headers.get("accept", "").lower()):
+    accept = request.headers.get("accept")
+    if accept is None or "version" not in accept.lower():
+        return
+    for version in VERSION.findall(accept.lower()):
         if version not in VERSIONS:
             raise errors.VersionRefused(
                 f"version {version[:20]!r} is not spoken here; version=1 is",
                 versions=sorted(VERSIONS),
             )
+
+
+def refuse_override(request: Request) -> None:
+    method = request.method.encode()
+    for name, value in request.scope["headers"]:
+        if name in OVERRIDES and value.upper() != method:
+            raise errors.MethodRefused("a method is not overridden by a header; send that method")
+
+
+def refuse_odd_target(request: Request) -> None:
+    """NUL is in no name of ours, and PostgreSQL cannot even look for it."""
+    if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+        raise Invalid("the address has a NUL character", field="path")
 
 
 def caller_of(request: Request) -> Caller:

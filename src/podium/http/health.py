@@ -19,6 +19,13 @@ class Health(BaseModel):
     status: str
 
 
+SAID = {"responses": {200: {"model": Health}, 503: {"model": Health}}}
+TEXT = {
+    "response_class": Response,
+    "responses": {200: {"content": {CONTENT_TYPE_LATEST: {"schema": {"type": "string"}}}}},
+}
+
+
 class HealthApi:
     def __init__(self, house: House) -> None:
         self._house = house
@@ -26,9 +33,9 @@ class HealthApi:
     def routes(self) -> list[Declared]:
         return [
             get("/livez", self.alive, needs=PROBE),
-            get("/healthz", self.healthy, needs=PROBE),
-            get("/readyz", self.ready, needs=PROBE),
-            get("/metrics", self.metrics, needs=Scope.READ, options={"response_class": Response}),
+            get("/healthz", self.healthy, needs=PROBE, options=SAID),
+            get("/readyz", self.ready, needs=PROBE, options=SAID),
+            get("/metrics", self.metrics, needs=Scope.READ, options=TEXT),
         ]
 
     async def alive(self) -> Health:

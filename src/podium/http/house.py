@@ -35,12 +35,14 @@ class Readiness:
 
     is_ready: bool = False
     reason: str = "starting"
+    is_stopping: bool = False
+    """Whoever waits for something is sent home."""
 
     def ready(self) -> None:
         self.is_ready, self.reason = True, "ready"
 
     def stopping(self) -> None:
-        self.is_ready, self.reason = False, "stopping"
+        self.is_ready, self.reason, self.is_stopping = False, "stopping", True
 
 
 @dataclass(frozen=True, slots=True)

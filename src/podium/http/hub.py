@@ -106,7 +106,8 @@ class Hub:
             self._follower = None
 
     async def _follow(self) -> None:
-        while True:
+        # Only the one that is in charge: two would tell everything twice.
+        while self._follower is asyncio.current_task():
             try:
                 async for line in journal.follow(self._store, after=self._end):
                     self._end = line.position

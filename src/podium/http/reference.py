@@ -26,10 +26,15 @@ class ReferenceApi:
         ]
 
     async def openapi(self) -> Response:
-        return JSONResponse(self._app.openapi())
+        return JSONResponse(self._document())
 
     async def page(self) -> Response:
-        return HTMLResponse(_page(self._app.openapi()))
+        return HTMLResponse(_page(self._document()))
+
+    def _document(self) -> dict[str, Any]:
+        document = self._app.openapi()
+        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        return document
 
 
 def _page(document: dict[str, Any]) -> str:

@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import Header, Query
+from fastapi import Header, Path, Query
 from starlette.requests import Request
 
 from podium.contracts import work as words
 from podium.contracts.scopes import Scope
 from podium.http.guard import Declared, caller_of, get, post
 from podium.http.house import House
+from podium.http.load import load_of
 from podium.http.pages import decode_cursor, encode_cursor
 from podium.kernel import idempotency, journal, payload
 from podium.kernel.clock import EPOCH
-from podium.kernel.errors import NotFound
+from podium.kernel.errors import Conflict, KeyReused, NotFound
 from podium.kernel.store import Row, Tx
 from podium.kernel.work import (
     Claimed,
@@ -32,8 +33,12 @@ from podium.kernel.work.why import explain
 
 PAGE = Annotated[int, Query(ge=1, le=500)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+ItemId = Annotated[str, Path(min_length=1, max_length=255)]
 QueueFilter = Annotated[str | None, Query(min_length=1, max_length=255)]
 Cursor = Annotated[str | None, Query(max_length=2_000)]
+
+LOOK_SECONDS = 1.0
+"""How often a waiting claim looks even if nobody rang: a ring may be lost between processes."""
 
 
 class WorkApi:
@@ -68,9 +73,15 @@ class WorkApi:
         if key is None:
             return await self.enqueue(body)
         digest = hashlib.sha256(await request.body()).digest()
-        answer = await self._store.write(
-            self._enqueue_once, f"work:{caller_of(request).actor}:{key}", digest, body
-        )
+        try:
+            answer = await self._store.write(
+                self._enqueue_once, f"work:{caller_of(request).line}:{key}", digest, body
+            )
+        except KeyReused:
+            raise Conflict(
+                "this Idempotency-Key was used before with another body; use a new key",
+                field="Idempotency-Key",
+            ) from None
         return words.Enqueued.model_validate(answer)
 
     async def enqueue(self, body: words.Enqueue) -> words.Enqueued:
@@ -91,17 +102,22 @@ class WorkApi:
 
     # Taking and holding ----------------------------------------------------------------------
 
-    async def claim(self, body: words.Claim) -> words.Claimed:
+    async def claim(self, body: words.Claim, request: Request) -> words.Claimed:
         """Lease items of these queues, the most urgent first. Waits up to `wait_seconds` for some."""
+        load = load_of(request)
         listener = self._store.bell.listen(*(channel(queue) for queue in body.queues))
         deadline = self._house.clock.monotonic() + body.wait_seconds
         try:
             while True:
                 items = await self._claim(body)
                 left = deadline - self._house.clock.monotonic()
-                if items or left <= 0:
+                if items or left <= 0 or self._house.readiness.is_stopping:
                     return words.Claimed(items=[_claimed(item) for item in items])
-                await listener.wait(min(left, 1.0))
+                with load.waiting():
+                    await listener.wait(min(left, LOOK_SECONDS))
+                if await request.is_disconnected():
+                    # An item that is given to nobody is lost for the time of a lease.
+                    return words.Claimed(items=[])
         finally:
             listener.close()
 
@@ -160,7 +176,7 @@ class WorkApi:
 
     # Looking ---------------------------------------------------------------------------------
 
-    async def show(self, id: str) -> words.WorkShown:
+    async def show(self, id: ItemId) -> words.WorkShown:
         """One item, live or finished."""
         row, is_live = await self._store.read(_find, self._work, id)
         return _shown(row, is_live)
@@ -207,15 +223,15 @@ class WorkApi:
             unknown=[id for id, is_back in zip(body.ids, back, strict=True) if not is_back],
         )
 
-    async def why(self, id: str) -> words.Explanation:
+    async def why(self, id: ItemId) -> words.Explanation:
         """Why the item is where it is, and what happens next."""
         why = await self._store.read_long(explain, id)
         return words.Explanation(kind="work", id=id, **why._asdict())
 
     async def journal(
         self,
-        kind: str,
-        id: str,
+        kind: Annotated[str, Path(min_length=1, max_length=50)],
+        id: ItemId,
         after: Annotated[int, Query(ge=0, le=2**62)] = 0,
         limit: PAGE = 100,
     ) -> words.Journal:

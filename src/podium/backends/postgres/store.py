@@ -174,6 +174,7 @@ class PostgresStore:
                 continue
             self._metrics.store_bodies.inc()
             self._doorbell.ring(rung)
+            attempt.heed_cancellation()
             return result
 
     async def read(self, body: Body[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -200,6 +201,7 @@ class PostgresStore:
                     result = await body(tx, *args, **kwargs)
                     if tx.needs_snapshot:
                         raise NeedsSnapshot
+                    attempt.heed_cancellation()
                     return result
             except GONE as error:
                 await self._pause(attempt, error)
@@ -213,6 +215,7 @@ class PostgresStore:
                     tx = PostgresTx(connection, self.queries, self._makers)
                     result = await body(tx, *args, **kwargs)
                     await connection.execute("commit")
+                    attempt.heed_cancellation()
                     return result
             except (*RERUN, *GONE) as error:
                 await self._pause(attempt, error)
@@ -276,6 +279,7 @@ class PostgresStore:
 
     async def _pause(self, attempt: Attempt, error: Exception) -> None:
         """Wait before the next try, or give up: then say honestly whether it may have happened."""
+        attempt.heed_cancellation()
         attempt.tries += 1
         self._metrics.store_reruns.labels(cause=type(error).__name__).inc()
         waited = self._clock.monotonic() - attempt.since
@@ -304,6 +308,18 @@ class Attempt:
         """A commit under this key was sent: from now on it may have happened."""
         self.results: dict[int, Any] = {}
         """Of each try whose body came to its end: its result, and the bells it rang."""
+        self._cancellations = _cancellations()
+
+    def heed_cancellation(self) -> None:
+        """A task that is cancelled while it borrows a connection may get its answer all the same,
+        and would go on as if nothing had been asked of it: Python 3.11 loses some cancellations."""
+        if _cancellations() > self._cancellations:
+            raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 async def _configure(connection: Connection) -> None:

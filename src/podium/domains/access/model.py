@@ -48,6 +48,11 @@ class Caller:
     scopes: frozenset[Scope]
     token: Token | None = None
 
+    @property
+    def line(self) -> str:
+        """Who asks, whichever of the tokens that replace each other was sent."""
+        return self.actor if self.token is None else self.token.family
+
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 

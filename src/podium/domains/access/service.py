@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from podium.contracts.scopes import Scope
 from podium.domains.access.audit import Audit
+from podium.domains.access.decide import refuse_misshapen
 from podium.domains.access.limits import Allowance, Limits
-from podium.domains.access.model import Caller, Kind
+from podium.domains.access.model import Caller, Issued, Kind
 from podium.domains.access.tokens import Tokens
 from podium.kernel.errors import Forbidden, InvalidToken, RateLimited
+from podium.kernel.store import Store
 
 ANONYMOUS = "anonymous"
 
@@ -23,7 +25,10 @@ class Policy:
 
 
 class Access:
-    def __init__(self, tokens: Tokens, limits: Limits, audit: Audit, policy: Policy) -> None:
+    def __init__(
+        self, store: Store, tokens: Tokens, limits: Limits, audit: Audit, policy: Policy
+    ) -> None:
+        self._store = store
         self.tokens = tokens
         self.limits = limits
         self.audit = audit
@@ -37,10 +42,7 @@ class Access:
             if self.policy.anonymous_scopes:
                 return Caller(ANONYMOUS, self.policy.anonymous_scopes)
             raise InvalidToken
-        failures = f"failures:{address}"
-        spent = self.limits.is_spent(failures)
-        if spent is not None:
-            raise _too_many_failures(spent)
+        self.refuse_guesser(address)
         try:
             token = await self.tokens.authenticate(text, kind)
         except InvalidToken:
@@ -48,30 +50,52 @@ class Access:
             raise
         return Caller(token.id, token.scopes, token)
 
+    async def open_session(self, code: bytes, *, address: str) -> Issued:
+        """Spend a login link's code. Wrong ones are counted as wrong tokens are."""
+        self.refuse_guesser(address)
+        try:
+            refuse_misshapen(code)
+            return await self._store.write(self.tokens.open_session, code)
+        except InvalidToken:
+            await self.count_failure(address)
+            raise
+
+    def refuse_guesser(self, address: str) -> None:
+        """RateLimited, without asking anybody, while an address has guessed too often."""
+        spent = self.limits.is_spent(_failures(address))
+        if spent is not None:
+            raise _too_many_failures(spent)
+
     async def count_failure(self, address: str) -> None:
         """One more wrong token or code. RateLimited when an address has guessed too often."""
         allowance = await self.limits.take(
-            f"failures:{address}", limit=self.policy.failures_max, block=1
+            _failures(address), limit=self.policy.failures_max, block=1
         )
         if not allowance.is_granted:
             raise _too_many_failures(allowance) from None
 
     async def count(self, caller: Caller, address: str) -> Allowance:
-        """One more request. RateLimited when the caller has had its share of this minute."""
+        """One more request: whether it is granted, and what the caller has left of this minute."""
         who = address if caller.token is None else caller.token.family
-        allowance = await self.limits.take(f"requests:{who}", limit=self.policy.requests_max)
-        if not allowance.is_granted:
-            raise RateLimited(
-                f"more than {allowance.limit} requests in a minute",
-                retry_after_seconds=allowance.reset_seconds,
-                limit=allowance.limit,
-            )
-        return allowance
+        return await self.limits.take(f"requests:{who}", limit=self.policy.requests_max)
+
+
+def refuse_too_often(allowance: Allowance) -> None:
+    if not allowance.is_granted:
+        raise RateLimited(
+            f"more than {allowance.limit} requests in a minute",
+            retry_after_seconds=allowance.reset_seconds,
+            limit=allowance.limit,
+        )
 
 
 def refuse_without(caller: Caller, scope: Scope) -> None:
     if not caller.may(scope):
         raise Forbidden(f"this needs a token with scope {scope}", scope=scope)
+
+
+def _failures(address: str) -> str:
+    return f"failures:{address}"
 
 
 def _too_many_failures(allowance: Allowance) -> RateLimited:

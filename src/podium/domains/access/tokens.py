@@ -68,12 +68,14 @@ class Tokens:
     ) -> Issued:
         """A successor with the same name and scopes. Both are good for a while; a third never is."""
         old = await repository.token(tx, id)
-        if old is None or old.revoked_at is not None or old.kind is not Kind.TOKEN:
-            raise NotFound(f"there is no valid token {id}", field="id")
-        for sibling in await repository.siblings(tx, old.family):
+        siblings = [] if old is None else await repository.siblings(tx, old.family)
+        if old is None or old.kind is not Kind.TOKEN or id not in siblings:
+            raise NotFound("there is no valid token of that id", field="id")
+        for sibling in siblings:
             if sibling != id:
                 await self.revoke(tx, sibling, actor=actor)
         await repository.shorten(tx, id, overlap_seconds)
+        tx.ring(CHANNEL)
         return await self._issue(
             tx,
             kind=Kind.TOKEN,
@@ -112,7 +114,7 @@ class Tokens:
 
     async def open_session(self, tx: Tx, code: bytes) -> Issued:
         """Spend a login code. InvalidToken if it is unknown, over, or spent before."""
-        login = await self._recognise(tx, code, Kind.LOGIN)
+        login, _ = await self._recognise(tx, code, Kind.LOGIN)
         if not await repository.revoke(tx, login.id):
             raise InvalidToken("this login link was used before; ask for a new one")
         return await self._issue(
@@ -132,25 +134,26 @@ class Tokens:
         hash = decide.hashed(text)
         believed = self._believed.get(hash)
         if believed is None or believed.until <= self._clock.monotonic():
-            token = await self._store.read(self._recognise, text, kind)
-            self._believe(hash, token)
+            token, left = await self._store.read(self._recognise, text, kind)
+            self._believe(hash, token, left)
             return token
         if believed.token.kind is not kind:
             raise InvalidToken
-        decide.refuse_unless_valid(believed.token, self._clock.now())
         return believed.token
 
-    async def _recognise(self, tx: Tx, text: bytes, kind: Kind) -> Token:
+    async def _recognise(self, tx: Tx, text: bytes, kind: Kind) -> tuple[Token, float]:
+        """The token, and for how many seconds it is still good by the database's clock."""
         decide.refuse_misshapen(text)
         found = await repository.token_by_hash(tx, decide.hashed(text))
         if found is None or found[0].kind is not kind:
             raise InvalidToken
         token, now = found
         decide.refuse_unless_valid(token, now)
-        return token
+        return token, (token.expire_at - now).total_seconds()
 
-    def _believe(self, hash: str, token: Token) -> None:
-        self._believed[hash] = _Believed(token, self._clock.monotonic() + BELIEVED_SECONDS)
+    def _believe(self, hash: str, token: Token, left_seconds: float) -> None:
+        until = self._clock.monotonic() + min(BELIEVED_SECONDS, left_seconds)
+        self._believed[hash] = _Believed(token, until)
         self._believed.move_to_end(hash)
         if len(self._believed) > BELIEVED_MAX:
             self._believed.popitem(last=False)

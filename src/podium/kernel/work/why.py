@@ -89,6 +89,9 @@ def _offered(row: Row, around: Around) -> Why:
 
 
 def _leased(row: Row, around: Around) -> Why:
+    if row.wake_at <= row.now_at:
+        text = f"{row.holder} took it and never started it; its lease ended at {_time(row.wake_at)}"
+        return Why(row.state, "lease_ended", text, row.wake_at, "the sweeper puts it back")
     text = f"{row.holder} holds it and has not started it; the lease ends at {_time(row.wake_at)}"
     return Why(
         row.state, "leased", text, row.wake_at, "it starts, or the lease ends and it becomes ready"

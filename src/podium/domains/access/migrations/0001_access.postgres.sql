@@ -1,10 +1,10 @@
 -- Tokens are kept as SHA-256 of their text: whoever reads this table cannot call us.
 create table access_tokens (
-    id         text        not null primary key,
-    family     text        not null,  -- the first of a line of tokens that replace each other
+    id         text collate "C" not null primary key,
+    family     text collate "C" not null,  -- the first of a line of tokens that replace each other
     kind       text        not null check (kind in ('token', 'session', 'login')),
     name       text        not null,
-    hash       text        not null unique,
+    hash       text collate "C" not null unique,
     scopes     text        not null,
     created_by text        not null,
     created_at timestamptz not null,
@@ -17,7 +17,7 @@ create index access_tokens_expire on access_tokens (expire_at);
 
 -- How much of a limit was given out in one period.
 create table rate_limits (
-    bucket    text        not null,
+    bucket    text collate "C" not null,
     period    bigint      not null,
     used      bigint      not null,
     expire_at timestamptz not null,

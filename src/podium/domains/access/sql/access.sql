@@ -70,7 +70,7 @@ select podium_now(), i.actor, i.address, i.service, i.method, i.route, i.target,
 -- log --
 select seq, at as happened_at, actor, address, service, method, route, target, status, trace_id
   from audit_log
- where seq < :before and (:actor is null or actor = :actor)
+ where seq < :before and (cast(:actor as text) is null or actor = :actor)
  order by seq desc
  limit :n;
 

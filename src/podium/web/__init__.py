@@ -1,0 +1,1 @@
+"""The pages: rendered here, live by server-sent events, readable without a script."""
