@@ -16,7 +16,18 @@ from bench.run import Run
 from bench.samples import Samples
 from bench.sizes import FULL, QUICK, Sizes
 
-MEASURES = ("burst", "one", "small", "backlog", "snapshot", "idle", "simulator")
+MEASURES = (
+    "burst",
+    "one",
+    "small",
+    "backlog",
+    "snapshot",
+    "relay",
+    "idle",
+    "route",
+    "up",
+    "simulator",
+)
 
 
 def main() -> None:

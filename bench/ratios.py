@@ -23,7 +23,9 @@ def ratios(samples: Samples) -> list[Ratio]:
         *_sqlite(samples),
         *_backlog(samples),
         _snapshot(samples),
+        _relay(samples),
         *_idle(samples),
+        *_command(samples),
         _least("simulator", "seeds/s per core", samples.median("simulator", "seeds/s"), 8),
     ]
 
@@ -86,10 +88,32 @@ def _snapshot(samples: Samples) -> Ratio:
     return _slower("PostgreSQL: a claim after a minute's held snapshot", slower)
 
 
+def _relay(samples: Samples) -> Ratio:
+    """Where the broker does not sync each message; what that costs stands in the table."""
+    rate = samples.median("relay", "messages/s")
+    return _least("PostgreSQL to NATS: relay", "messages/s", rate, 5_000)
+
+
 def _idle(samples: Samples) -> list[Ratio]:
     return [
         _most(f"{store}: idle", "queries/s", samples.median(f"idle-{store}", "queries/s"), 1.0)
         for store in (POSTGRES, SQLITE)
+    ]
+
+
+def _command(samples: Samples) -> list[Ratio]:
+    idle = samples.median("up", "idle cpu share")
+    return [
+        _over(
+            "an authorised JSON route / bare FastAPI",
+            samples.median("route-podium", "requests/s"),
+            samples.median("route-bare", "requests/s"),
+            0.6,
+        ),
+        _most("podium up: ready, warm", "s", samples.median("up", "ready seconds"), 1.5),
+        _most("podium up: parent's memory", "MiB", samples.median("up", "memory MiB"), 120.0),
+        _most("podium up: idle CPU", "% of a core", None if idle is None else idle * 100, 1.0),
+        _most("podium --help", "s", samples.median("up", "help seconds"), 0.4),
     ]
 
 

@@ -22,7 +22,9 @@ def markdown(samples: Samples, facts: dict[str, str]) -> str:
         _small(samples),
         _backlog(samples),
         _snapshot(samples),
+        _relay(samples),
         _idle(samples),
+        _command(samples),
         _promises(ratios(samples)),
         _facts(facts),
     ]
@@ -126,6 +128,23 @@ def _snapshot(samples: Samples) -> str:
     )
 
 
+def _relay(samples: Samples) -> str:
+    labels = {"relay": "every two minutes (its default)", "relay-sync": "each message (our recipe)"}
+    rows = [
+        [
+            label,
+            _number(samples.median(name, "messages/s")),
+            _number(samples.median(name, "bare/s")),
+        ]
+        for name, label in labels.items()
+        if samples.of(name, "messages/s")
+    ]
+    return _table(
+        ["PostgreSQL to NATS: the broker syncs", "relay, messages/s", "bare client, messages/s"],
+        rows,
+    )
+
+
 def _idle(samples: Samples) -> str:
     rows = [
         [
@@ -139,6 +158,16 @@ def _idle(samples: Samples) -> str:
     return _table(
         ["idle: sweeper, janitor, auditor, one consumer", "queries/s", "CPU % of a core"], rows
     )
+
+
+def _command(samples: Samples) -> str:
+    labels = {"route-bare": "bare FastAPI", "route-podium": "Podium, with token and limits"}
+    rows = [
+        [label, _number(samples.median(name, "requests/s"))]
+        for name, label in labels.items()
+        if samples.of(name, "requests/s")
+    ]
+    return _table(["one trivial JSON route, 32 connections", "requests/s"], rows)
 
 
 def _promises(found: list[Ratio]) -> str:

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from bench import backlog, idle, simulator, small, snapshot
+from bench import backlog, idle, relay, route, simulator, small, snapshot, up
 from bench.apart import apart
 from bench.contestants import Contestant
 from bench.places import POSTGRES, SQLITE, Places
 from bench.samples import Samples, quantile
 from bench.sizes import Sizes
+from podium.testing.broker_server import nats
 
 
 class Run:
@@ -29,7 +30,10 @@ class Run:
             "small": self._small,
             "backlog": self._backlog,
             "snapshot": self._snapshot,
+            "relay": self._relay,
             "idle": self._idle,
+            "route": self._route,
+            "up": self._up,
             "simulator": self._simulator,
         }
 
@@ -121,6 +125,19 @@ class Run:
                 self.samples.add(name, "items/s, last quarter", backlog.BATCH / last.cycle_seconds)
                 self.samples.add(name, "claim seconds, last quarter", last.claim_seconds)
 
+    def _relay(self) -> None:
+        """A broker that syncs each message gets fewer of them: the rate is what counts."""
+        for turn in self._rounds():
+            for name, sync_always, messages in (
+                ("relay", False, self._sizes.items),
+                ("relay-sync", True, max(1, self._sizes.items // 4)),
+            ):
+                self._say(f"relay {turn}: {name}")
+                with self._places.fresh(POSTGRES) as at, nats(sync_always=sync_always) as server:
+                    found, _ = apart(relay.relayed, at, server.url, messages)
+                self.samples.add(name, "messages/s", found.messages_per_second)
+                self.samples.add(name, "bare/s", found.raw_per_second)
+
     def _idle(self) -> None:
         log = str(self._places.server.directory / "log")
         for store in (POSTGRES, SQLITE):
@@ -129,6 +146,22 @@ class Run:
                 found, _ = apart(idle.idle, at, self._sizes.idle_seconds, log)
             self.samples.add(f"idle-{store}", "queries/s", found.queries_per_second)
             self.samples.add(f"idle-{store}", "cpu share", found.cpu_share)
+
+    def _route(self) -> None:
+        for turn in self._rounds():
+            for kind in ("bare", "podium"):
+                self._say(f"route {turn}: {kind}")
+                rate, _ = apart(route.requests_per_second, kind, self._sizes.route_seconds)
+                self.samples.add(f"route-{kind}", "requests/s", rate)
+
+    def _up(self) -> None:
+        for turn in self._rounds():
+            self._say(f"podium up {turn}, {self._sizes.idle_seconds:g} s idle")
+            found, _ = apart(up.up, self._sizes.idle_seconds)
+            self.samples.add("up", "ready seconds", found.ready_seconds)
+            self.samples.add("up", "memory MiB", found.memory_mib)
+            self.samples.add("up", "idle cpu share", found.idle_cpu_share)
+            self.samples.add("up", "help seconds", up.help_seconds())
 
     def _simulator(self) -> None:
         self._say(f"simulator, {self._sizes.seeds} seeds")

@@ -26,6 +26,7 @@ class Sizes:
     snapshot_rounds: int
     snapshot_seconds: float
     idle_seconds: float
+    route_seconds: float
     seeds: int
 
     def describe(self) -> str:
@@ -52,6 +53,7 @@ FULL = Sizes(
     snapshot_rounds=2,
     snapshot_seconds=60.0,
     idle_seconds=30.0,
+    route_seconds=5.0,
     seeds=100,
 )
 
@@ -70,5 +72,6 @@ QUICK = Sizes(
     snapshot_rounds=1,
     snapshot_seconds=2.0,
     idle_seconds=2.0,
+    route_seconds=0.5,
     seeds=4,
 )

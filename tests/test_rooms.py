@@ -32,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "domains": {"kernel", "contracts"},
     "effects": {"kernel", "contracts"},
     "http": {"domains", "kernel", "contracts"},
-    "web": {"domains", "kernel", "contracts"},
+    # A page is a route: it declares who may see it in the same way.
+    "web": {"domains", "kernel", "contracts", "http/guard", "http/house"},
     "sdk": {"contracts"},
     "handlers": {"sdk", "effects", "contracts"},
     "runners": {

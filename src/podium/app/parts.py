@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -51,6 +51,22 @@ class StorePart:
         await self._store.close()
 
 
+class BlobsPart:
+    name = "blobs"
+
+    def __init__(self, services: Services) -> None:
+        self._objects = services.objects
+
+    async def start(self) -> None:
+        await self._objects.open()
+
+    def ask_to_stop(self) -> None:
+        pass
+
+    async def stop(self, grace_seconds: float) -> None:
+        await self._objects.close()
+
+
 class ReadinessPart:
     """The last to start and the first to be asked to stop: ready means everything is."""
 
@@ -88,12 +104,14 @@ class _Server(uvicorn.Server):
 class HttpPart:
     name = "http"
 
-    def __init__(self, app: ASGIApp, settings: Settings, listener: socket.socket) -> None:
-        self._settings = settings
+    def __init__(
+        self, make_app: Callable[[], ASGIApp], settings: Settings, listener: socket.socket
+    ) -> None:
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
-                app,
+                make_app,
+                factory=True,
                 http=guarded(EdgeLimits(connections_max=settings.limits.connections_max)),
                 ws="websockets-sansio",
                 lifespan="off",
@@ -140,7 +158,8 @@ class HttpPart:
 def listen(settings: Settings) -> socket.socket:
     """The listening socket. Unavailable, saying what to do, when somebody else has the port."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Saying TCP makes asyncio send small answers at once, and not after waiting for more (44 ms).
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))

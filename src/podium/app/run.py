@@ -19,13 +19,15 @@ from pathlib import Path
 import uvloop
 
 from podium import __version__
+from podium.app.channel import work_calls
+from podium.app.children import Child, HeadStart, podium
+from podium.app.desk import HouseDesk
 from podium.app.local import URL_FILE, keep_admin_token, make_data_dir, write_private
-from podium.app.parts import HttpPart, ReadinessPart, StorePart, listen
+from podium.app.parts import BlobsPart, HttpPart, ReadinessPart, StorePart, listen
 from podium.app.settings import Profile, Settings
-from podium.app.wiring import ROOMS, Services, engine, house, wire
+from podium.app.wiring import ROOMS, Services, engine, house, http, wire
 from podium.contracts.scopes import Scope
 from podium.engine import Part, Supervisor
-from podium.http.app import create_app
 from podium.kernel.errors import Unavailable
 from podium.kernel.migrate import Migration, migrate
 from podium.kernel.telemetry import log_to, logger
@@ -72,19 +74,38 @@ async def _serve(settings: Settings, announce: Announce, *, with_engine: bool) -
     listener = listen(settings)
     settings = _with_port(settings, listener.getsockname()[1])
     services = wire(settings)
+    children = _children(services) if with_engine else []
     parts: list[Part] = [
+        HeadStart(children),
         StorePart(services, migrates=settings.profile is Profile.EMBEDDED or with_engine),
+        BlobsPart(services),
         *(engine(services) if with_engine else []),
-        HttpPart(create_app(house(services)), settings, listener),
+        HttpPart(lambda: http(services), settings, listener),
+        *children,
         ReadinessPart(services.readiness),
     ]
     await _until_told(parts, settings, lambda: _announce(services, announce))
+
+
+def _children(services: Services) -> list[Child]:
+    """Code that is not ours runs in processes of its own."""
+    settings = services.settings
+    if settings.no_worker:
+        return []
+    chosen = [word for module in settings.handlers for word in ("--handlers", module)]
+    passed_on = {
+        "PODIUM_LOG_LEVEL": settings.log.level,
+        "PODIUM_STOP_SECONDS": str(settings.stop_seconds),
+    }
+    desk = HouseDesk(house(services))
+    return [Child("worker", podium("worker", *chosen), work_calls(desk), environment=passed_on)]
 
 
 async def _crank(settings: Settings, announce: Announce) -> None:
     services = wire(settings)
     parts: list[Part] = [
         StorePart(services, migrates=False),
+        BlobsPart(services),
         *engine(services),
         ReadinessPart(services.readiness),
     ]
@@ -120,24 +141,47 @@ async def _until_told(
 ) -> None:
     told = asyncio.Event()
     _on_signals(told)
-    async with Supervisor(parts, grace_seconds=settings.stop_seconds):
+    supervisor = Supervisor(parts, grace_seconds=settings.stop_seconds)
+    if not await _start(supervisor, told):
+        log.info("stopped before everything had started")
+        return
+    try:
         await tell()
         log.info("ready", version=__version__, pid=os.getpid())
         await told.wait()
         log.info("stopping")
+    finally:
+        await supervisor.stop()
     log.info("stopped")
 
 
+async def _start(supervisor: Supervisor, told: asyncio.Event) -> bool:
+    """Whether it came to that: a start can take long (a migration, a database that is away), and
+    whoever is told to stop meanwhile does not wait for the end of it."""
+    starting = asyncio.create_task(supervisor.start())
+    stopping = asyncio.create_task(told.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
+
+
 def _on_signals(told: asyncio.Event) -> None:
-    def tell() -> None:
+    def interrupted() -> None:
         if told.is_set():
-            # Told twice: whoever asks again does not want to wait.
+            # Ctrl-C twice: whoever asks again does not want to wait.
             os._exit(130)
         told.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, tell)
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    # A service manager may say it more than once, and means the same.
+    loop.add_signal_handler(signal.SIGTERM, told.set)
 
 
 def _run(main: Awaitable[None]) -> None:

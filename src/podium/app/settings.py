@@ -69,6 +69,9 @@ class Bus(Group):
     url: SecretStr = SecretStr("")
     """`nats://user:password@host:4222`. Empty: messages travel through the database, which is enough
     unless programs that are not Podium want to send or receive them."""
+    queues: tuple[str, ...] = ()
+    """Queues whose items are told on NATS, as `results,orders`. Who takes from such a queue hears of its
+    items there; what others publish there becomes an item."""
 
 
 class Blobs(Group):
@@ -153,6 +156,10 @@ class Settings(Group):
     master_key: SecretStr = SecretStr("")
     """Opens the stored secrets: base64 of 32 bytes; several, separated by commas, while one replaces
     another. Empty: the file `master.key` in the data folder, made at the first start."""
+    handlers: tuple[str, ...] = ()
+    """Modules with handlers of your own, as `my_handlers,more.handlers`: the worker imports them."""
+    no_worker: bool = False
+    """`podium up` without its worker: for those who run their own."""
     stop_seconds: Seconds = 30.0
     """How long a stopping process waits for what it has begun."""
     database: Database = Database()

@@ -23,7 +23,7 @@ PREFIX = "PODIUM_"
 FILE = "podium.toml"
 
 # For the clients of a server, not for the server: sdk and cli read them.
-CLIENT_NAMES = {"PODIUM_URL", "PODIUM_TOKEN", "PODIUM_CONFIG"}
+CLIENT_NAMES = {"PODIUM_URL", "PODIUM_TOKEN", "PODIUM_CONFIG", "PODIUM_DEBUG"}
 
 
 class SettingsError(Exception):
@@ -82,15 +82,32 @@ def load(
 
     Without `file`, podium.toml in the working folder is read if it is there.
     """
+    return load_traced(flags=flags, environment=environment, file=file)[0]
+
+
+def load_traced(
+    *,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    file: Path | None = None,
+) -> tuple[Settings, dict[str, str]]:
+    """The settings in force, and for each that is not the default where it came from."""
     problems: list[str] = []
     tree: dict[str, Any] = {}
-    _merge(tree, _from_file(file, problems))
-    _merge(tree, _from_environment(environment, problems))
-    _merge(tree, _from_flags(flags))
+    origins: dict[str, str] = {}
+    known = list(fields())
+    layers = (
+        (_from_file(file, problems), lambda field: str(file or FILE)),
+        (_from_environment(environment, problems), lambda field: field.variable),
+        (_from_flags(flags, problems), lambda field: field.flag),
+    )
+    for layer, origin in layers:
+        _merge(tree, layer)
+        origins |= {field.name: origin(field) for field in known if _has(layer, field.path)}
     if problems:
         raise SettingsError(problems)
     try:
-        return Settings.model_validate(tree)
+        return Settings.model_validate(tree), origins
     except ValidationError as error:
         raise SettingsError([_words(each) for each in error.errors()]) from None
 
@@ -100,10 +117,23 @@ def effective(settings: Settings) -> list[tuple[Field, str]]:
     return [(field, _shown(settings, field)) for field in fields()]
 
 
-def _shown(settings: Settings, field: Field) -> str:
+def secret_values(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The settings that are secret and given, by name."""
+    for field in fields():
+        value = _value(settings, field)
+        if isinstance(value, SecretStr) and value.get_secret_value():
+            yield field.name, value.get_secret_value()
+
+
+def _value(settings: Settings, field: Field) -> Any:
     value: Any = settings
     for name in field.path:
         value = getattr(value, name)
+    return value
+
+
+def _shown(settings: Settings, field: Field) -> str:
+    value = _value(settings, field)
     if isinstance(value, SecretStr):
         return "********" if value.get_secret_value() else ""
     if isinstance(value, tuple):
@@ -178,12 +208,27 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
     return tree
 
 
-def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+def _from_flags(flags: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    known = {field.name: field for field in fields()}
     tree: dict[str, Any] = {}
     for name, value in flags.items():
-        if value is not None:
-            _set(tree, tuple(name.split(".")), value)
+        if value is None:
+            continue
+        field = known.get(name)
+        if field is None:
+            problems.append(f"there is no setting {name}{_nearest(name)}")
+            continue
+        is_list_as_text = field.is_list and isinstance(value, str)
+        _set(tree, field.path, _parts(value) if is_list_as_text else value)
     return tree
+
+
+def _has(tree: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(tree, dict) or name not in tree:
+            return False
+        tree = tree[name]
+    return True
 
 
 def _parts(text: str) -> list[str]:

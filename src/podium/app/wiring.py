@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
 
 from podium import __version__
 from podium.app.settings import DAY_SECONDS, Profile, Settings
+from podium.app.sources import secret_values
 from podium.domains import access
 from podium.domains.access import audit as audit_log
 from podium.domains.access import limits as rate_limits
@@ -18,18 +22,31 @@ from podium.domains.access.service import Access, Policy
 from podium.domains.access.tokens import Tokens
 from podium.engine import Auditor, Janitor, Part, Service, Sweeper, Ticking
 from podium.engine.janitor import Duty, Retention
+from podium.http.app import create_app, make_gate
+from podium.http.blobs import BlobsApi
 from podium.http.house import Front, House, Readiness
+from podium.kernel.blobs import Blobs, Objects
+from podium.kernel.bus import Bus, SqlBus
 from podium.kernel.clock import Clock, SystemClock
 from podium.kernel.ids import Ulids
 from podium.kernel.migrate import KERNEL, SQL
 from podium.kernel.queries import POSTGRES, SQLITE, Queries
+from podium.kernel.redactor import REDACTOR
+from podium.kernel.secrets import Keyring, Secrets, load_keyring
 from podium.kernel.store import Store
-from podium.kernel.telemetry import Metrics
+from podium.kernel.telemetry import Metrics, logger
 from podium.kernel.wake import DueRegistry
 from podium.kernel.work import Work, WorkSweep
+from podium.web.pages import Pages
+
+if TYPE_CHECKING:
+    from podium.app.broker import Carrier
 
 ROOMS = [KERNEL, access.ROOM]
 QUERIES = [SQL, access.SQL]
+KEY_FILE = "master.key"
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,13 @@ class Services:
     store: Store
     work: Work
     access: Access
+    keyring: Keyring
+    secrets: Secrets
+    objects: Objects
+    blobs: Blobs
+    bus: Bus
+    carrier: Carrier | None
+    """What carries the bus besides the database."""
     auditor: Auditor
     readiness: Readiness
 
@@ -56,6 +80,16 @@ def wire(settings: Settings) -> Services:
     store = open_store(settings, clock=clock, rng=rng, metrics=metrics)
     work = Work(clock=clock, ids=ids, rng=rng)
     store.bell.watch(work.marks.on_ring)
+    know_secrets(settings)
+    keyring = load_keyring(
+        settings.master_key.get_secret_value() or None,
+        settings.data_path / KEY_FILE,
+        random_bytes=rng.randbytes,
+        may_create=settings.profile is Profile.EMBEDDED,
+    )
+    objects = open_blob_store(settings)
+    carrier = _carrier(settings, store=store, work=work, ids=ids, clock=clock)
+    blobs = Blobs(store, objects, ids=ids, clock=clock, bytes_max=settings.blobs.bytes_max)
     return Services(
         settings=settings,
         clock=clock,
@@ -65,6 +99,12 @@ def wire(settings: Settings) -> Services:
         store=store,
         work=work,
         access=_access(settings, store, clock, rng),
+        keyring=keyring,
+        secrets=Secrets(keyring, random_bytes=rng.randbytes),
+        objects=objects,
+        blobs=blobs,
+        bus=SqlBus(work, ids) if carrier is None else carrier.bus,
+        carrier=carrier,
         auditor=Auditor(store, metrics),
         readiness=Readiness(),
     )
@@ -89,6 +129,34 @@ def open_store(settings: Settings, *, clock: Clock, rng: random.Random, metrics:
     )
 
 
+def open_blob_store(settings: Settings) -> Objects:
+    from podium.backends.objectstore import open_objects
+
+    return open_objects(
+        settings.blobs.url or str(settings.data_path / "blobs"),
+        access_key_id=settings.blobs.access_key_id or None,
+        secret_access_key=settings.blobs.secret_access_key.get_secret_value() or None,
+    )
+
+
+def _carrier(
+    settings: Settings, *, store: Store, work: Work, ids: Ulids, clock: Clock
+) -> Carrier | None:
+    if not settings.bus.url.get_secret_value():
+        return None
+    from podium.app.broker import carrier
+
+    return carrier(settings, store=store, work=work, ids=ids, clock=clock)
+
+
+def know_secrets(settings: Settings) -> None:
+    """What must never be read in a log line, wherever it slips in."""
+    for field, value in secret_values(settings):
+        refusal = REDACTOR.add(value)
+        if refusal is not None:
+            log.warning("a secret setting cannot be masked", setting=field, why=refusal)
+
+
 def engine(services: Services) -> list[Part]:
     """What runs by itself: the crank."""
     dues = DueRegistry()
@@ -99,9 +167,23 @@ def engine(services: Services) -> list[Part]:
         services.auditor,
         Janitor(store, metrics, retention=_retention(services.settings), duties=_duties(services)),
     ]
+    carried = (
+        []
+        if services.carrier is None
+        else services.carrier.parts(store=store, rng=services.rng, metrics=metrics)
+    )
     return [
-        Ticking(service, bell=store.bell, rng=services.rng, metrics=metrics) for service in crank
+        *(Ticking(each, bell=store.bell, rng=services.rng, metrics=metrics) for each in crank),
+        *carried,
     ]
+
+
+def http(services: Services) -> ASGIApp:
+    """The whole server: the API, the blobs, the pages."""
+    served, settings = house(services), services.settings
+    blobs = BlobsApi(services.blobs, services.keyring, services.clock, settings.url)
+    pages = Pages(served, make_gate(served))
+    return create_app(served, [*blobs.routes(), *pages.routes()])
 
 
 def house(services: Services) -> House:
@@ -117,6 +199,7 @@ def house(services: Services) -> House:
         front=front(services.settings),
         readiness=services.readiness,
         violations=services.auditor.audit,
+        mask=REDACTOR.mask,
     )
 
 
@@ -140,7 +223,7 @@ def _access(settings: Settings, store: Store, clock: Clock, rng: random.Random) 
         failures_max=settings.access.failures_max,
         requests_max=settings.access.requests_max,
     )
-    return Access(Tokens(store, clock, rng), Limits(store, clock), Audit(store), policy)
+    return Access(store, Tokens(store, clock, rng), Limits(store, clock), Audit(store), policy)
 
 
 def _retention(settings: Settings) -> Retention:
@@ -154,9 +237,16 @@ def _retention(settings: Settings) -> Retention:
 
 def _duties(services: Services) -> dict[str, Duty]:
     write = services.store.write
+
+    async def rewrap_secrets(n: int) -> int:
+        """A new master key takes over by itself: what an old one sealed is wrapped anew."""
+        return n if await write(services.secrets.rotate, n) else 0
+
     keep_seconds = services.settings.retention.audit_days * DAY_SECONDS
     return {
         "tokens": lambda n: write(access_tokens.prune, n),
         "limits": lambda n: write(rate_limits.prune, n),
+        "blobs": services.blobs.collect,
+        "secrets": rewrap_secrets,
         "audit": lambda n: write(audit_log.prune, keep_seconds=keep_seconds, n=n),
     }

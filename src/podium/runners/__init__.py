@@ -1,0 +1,1 @@
+"""What runs work: it takes from a desk, calls what users wrote, and reports. It never sees the store."""
