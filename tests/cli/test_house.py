@@ -51,11 +51,20 @@ def test_somebody_at_a_terminal_does_not_drown_in_the_log(tmp_path: Path) -> Non
     assert '"text":"ready"' in asked
 
 
-def test_a_second_up_on_the_same_folder_is_told_who_has_it(server: Up) -> None:
-    told = server("up", "--port", "0", "--quiet")
+@pytest.mark.parametrize("port", ["another", "the same"])
+def test_a_second_up_on_the_same_folder_is_told_who_has_it(server: Up, port: str) -> None:
+    chosen = "0" if port == "another" else server.url.rpartition(":")[2]
+    told = server("up", "--port", chosen, "--quiet")
     assert told.code == 1
     assert f"is in use by process {server.process.pid} " in told.complaint
     assert "; stop that one first" in told.complaint
+
+
+def test_the_database_is_its_owners_also_in_a_folder_that_is_not(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    assert podium(data, "migrate").code == 0
+    assert stat.S_IMODE((data / "podium.db").stat().st_mode) == 0o600
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -93,7 +102,7 @@ def test_a_data_folder_that_cannot_be_one_is_named(tmp_path: Path) -> None:
         (["--config", "nowhere.toml"], ["nowhere.toml: there is no such file"]),
         (["--host", EXTERNAL], [f"host {EXTERNAL} is reachable from outside"]),
         (["--tls-cert", "x.pem"], ["tls_cert and tls_key belong together"]),
-        (["--database-url", "mysql://x"], ["database: url: mysql:// is not known"]),
+        (["--database-url", "mysql://x"], ["database: url: it begins with postgresql://"]),
     ],
 )
 def test_wrong_settings_are_listed_one_per_line(

@@ -86,12 +86,12 @@ async def tokens_are_shared(one: Client, two: Client, say: Say) -> None:
 async def blobs_are_shared(one: Client, two: Client, say: Say) -> None:
     body = bytes(range(256)) * 4_096
     async with httpx.AsyncClient(trust_env=False) as http:
-        put = await one.blob_link("fleet/one.bin", method="PUT")
+        put = await one.upload_link("fleet/one.bin")
         answer = await http.put(
             put.url, content=body, headers={"content-type": "application/x-test"}
         )
         assert answer.status_code == httpx.codes.CREATED, answer.text
-        got = await http.get((await two.blob_link("fleet/one.bin")).url)
+        got = await http.get((await two.download_link("fleet/one.bin")).url)
         assert got.content == body
         assert got.headers["content-type"] == "application/x-test"
     say(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +72,13 @@ def scope_of(
 
 def bearer(token: str | bytes) -> Header:
     return b"authorization", b"Bearer " + (token.encode() if isinstance(token, str) else token)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait for something that nobody announces, but not for ever."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 async def ask(
@@ -161,6 +168,10 @@ class Reader:
         return found
 
 
+async def _call(home: Home, scope: Any, receive: Any, send: Any) -> None:
+    await home.app(scope, receive, send)
+
+
 @asynccontextmanager
 async def streaming(
     home: Home, target: str = "/api/events", headers: Iterable[Header] = (), **more: Any
@@ -168,7 +179,7 @@ async def streaming(
     """An open stream, and its end when the reader goes away."""
     reader = Reader()
     scope = scope_of("GET", target, headers, **more)
-    call = asyncio.create_task(home.app(scope, reader.receive, reader.send))  # type: ignore[arg-type]
+    call = asyncio.create_task(_call(home, scope, reader.receive, reader.send))
     try:
         yield reader
     finally:

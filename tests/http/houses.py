@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from podium.app.wiring import QUERIES, ROOMS
@@ -49,9 +50,7 @@ FRONT = Front(
     streams_max=100,
     version="1.2.3",
 )
-POLICY = Policy(
-    anonymous_scopes=frozenset(), token_days=90.0, failures_max=20, requests_max=60_000
-)
+POLICY = Policy(anonymous_scopes=frozenset(), token_days=90.0, failures_max=20, requests_max=60_000)
 
 AnyStore = SQLiteStore | PostgresStore
 
@@ -147,9 +146,17 @@ def make_home(
 
 def declared_routes(app: Any) -> list[Declared]:
     """Every route of a server, as it was declared."""
-    routes = app._app.router.routes
-    assert all(isinstance(route, GuardedRoute) for route in routes)
-    return [route.declared for route in routes]
+    routes = framework_of(app).router.routes
+    declared = [route.declared for route in routes if isinstance(route, GuardedRoute)]
+    assert len(declared) == len(routes)
+    return [each for each in declared if each is not None]
+
+
+def framework_of(app: Any) -> FastAPI:
+    """What is inside, behind everything that stands in front of it."""
+    while not isinstance(app, FastAPI):
+        app = app._app
+    return app
 
 
 @asynccontextmanager

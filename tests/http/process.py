@@ -17,15 +17,15 @@ import psutil
 STOP_SECONDS_MAX = 20.0
 
 PROGRAM = """
-import json, sys
+import json, os, sys
 from podium.app.run import log_as, up
 from podium.app.sources import load
 
 def announce(started):
     print(json.dumps([started.url, started.login_url, str(started.token_file)]), flush=True)
 
-import os
-settings = load(flags={"data_dir": sys.argv[1], "port": 0}, environment=os.environ)
+flags = {"data_dir": sys.argv[1], "port": 0, "no_worker": sys.argv[2] == "alone"}
+settings = load(flags=flags, environment=os.environ)
 log_as(settings)
 up(settings, announce)
 """
@@ -38,6 +38,7 @@ class Running:
     token_file: Path
     process: psutil.Process
     log: Path
+    data: Path
 
     @property
     def token(self) -> str:
@@ -67,13 +68,16 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+def running(
+    folder: Path, environment: Mapping[str, str] | None = None, *, with_worker: bool = False
+) -> Iterator[Running]:
     """Up, and down again with SIGTERM, which it must obey with exit code 0."""
-    log = folder / "server.log"
+    log, data = folder / "server.log", folder / "data"
+    company = "with its worker" if with_worker else "alone"
     plain = {name: text for name, text in os.environ.items() if not name.startswith("PODIUM_")}
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(folder / "data")],
+            [sys.executable, "-c", PROGRAM, str(data), company],
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=folder,
@@ -84,7 +88,7 @@ def running(folder: Path, environment: Mapping[str, str] | None = None) -> Itera
         said = process.stdout.readline()
         assert said, log.read_text()
         url, login_url, token_file = json.loads(said)
-        yield Running(url, login_url, Path(token_file), psutil.Process(process.pid), log)
+        yield Running(url, login_url, Path(token_file), psutil.Process(process.pid), log, data)
         process.terminate()
         assert process.wait(STOP_SECONDS_MAX) == 0
     finally:

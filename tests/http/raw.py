@@ -30,14 +30,22 @@ class App:
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
+        self.left: list[tuple[str, int]] = []
         self.body_bytes = 0
         self.reached = threading.Semaphore(0)
-        self.disconnected = threading.Semaphore(0)
         self.let_go = threading.Event()
 
-    @property
-    def targets(self) -> list[str]:
-        return [f"{scope['method']} {scope['path']}" for scope in self.seen]
+    def seen_from(self, wire: Wire) -> list[dict[str, Any]]:
+        """Only this connection's: an earlier one may still be busy when its test is over."""
+        return [scope for scope in self.seen if scope["client"] == wire.address]
+
+    def targets_of(self, wire: Wire) -> list[str]:
+        return [f"{scope['method']} {scope['path']}" for scope in self.seen_from(wire)]
+
+    def is_told_of_the_end(self, wire: Wire) -> bool:
+        """Whether somebody who read a body, or waited, has learned that the peer is gone."""
+        wait_until(lambda: wire.address in self.left)
+        return True
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -45,13 +53,13 @@ class App:
             return
         self.seen.append(scope)
         self.reached.release()
-        status, body = await self.answer(scope["path"], receive)
+        status, body = await self.answer(scope, receive)
         head = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": head})
         await send({"type": "http.response.body", "body": body})
 
-    async def answer(self, path: str, receive: Receive) -> tuple[int, bytes]:
-        match path:
+    async def answer(self, scope: dict[str, Any], receive: Receive) -> tuple[int, bytes]:
+        match scope["path"]:
             case "/unread":
                 return 413, b"no, thank you"
             case "/held":
@@ -59,25 +67,25 @@ class App:
                 return 200, b"held"
             case "/held-then-read":
                 await self.held()
-                return 200, b"%d" % await self.read(receive)
+                return 200, b"%d" % await self.read(scope, receive)
             case "/watch":
-                await self.read(receive)
-                await self.read(receive)
+                await self.read(scope, receive)
+                await self.read(scope, receive)
                 return 200, b"watched"
             case "/large":
                 return 200, bytes(64 * 1024 * 1024)
             case _:
-                return 200, b"%d" % await self.read(receive)
+                return 200, b"%d" % await self.read(scope, receive)
 
     async def held(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.let_go.wait, SECONDS_MAX)
 
-    async def read(self, receive: Receive) -> int:
+    async def read(self, scope: dict[str, Any], receive: Receive) -> int:
         size = 0
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                self.disconnected.release()
+                self.left.append(scope["client"])
                 return size
             size += len(message["body"])
             self.body_bytes = size
@@ -100,6 +108,13 @@ class Served:
 
     def refused(self, reason: Reason) -> int:
         return self.edge.refused[reason]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
 
 
 class Complaints(logging.Handler):
@@ -170,6 +185,7 @@ class Wire:
         self.sock.settimeout(SECONDS_MAX)
         self.sock.connect(("127.0.0.1", port))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.address: tuple[str, int] = self.sock.getsockname()
         self.buffer = b""
 
     def __enter__(self) -> Wire:
@@ -206,6 +222,16 @@ class Wire:
             return self.buffer == b"" and self.sock.recv(1) == b""
         except ConnectionResetError:
             return True
+
+    def stays_silent(self, seconds: float) -> None:
+        self.sock.settimeout(seconds)
+        try:
+            said = self.sock.recv(1)
+        except TimeoutError:
+            return
+        finally:
+            self.sock.settimeout(SECONDS_MAX)
+        raise AssertionError(f"it spoke or ended: {said!r}")
 
     def seconds_until_closed(self) -> float:
         began = time.monotonic()

@@ -15,7 +15,7 @@ from podium.contracts.scopes import Scope
 from podium.http import bodies
 from podium.http.bodies import VALUES_MAX, loads
 from podium.http.guard import Declared, post
-from podium.kernel.errors import Invalid, PodiumError
+from podium.kernel.errors import Invalid
 from podium.kernel.payload import DEPTH_MAX
 from tests.http.calls import Answer, Header, ask, bearer, scope_of
 from tests.http.conftest import MakeHome
@@ -301,7 +301,11 @@ async def test_c10_numbers_are_numbers_and_within_their_bounds(home: Home) -> No
     ):
         answer = await send(home, json.dumps(body).encode(), "/api/work/claim")
         assert answer.status == 400, body
-    for grant in ({"id": "x", "epoch": "1"}, {"id": "x", "epoch": -1}, {"id": "x", "epoch": 2**63 - 1}):
+    for grant in (
+        {"id": "x", "epoch": "1"},
+        {"id": "x", "epoch": -1},
+        {"id": "x", "epoch": 2**63 - 1},
+    ):
         answer = await send(home, json.dumps({"grants": [grant]}).encode(), "/api/work/renew")
         assert answer.status == 400, grant
     for token in (
@@ -350,7 +354,7 @@ JSON_VALUES = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text("abc\"\\[{,"), inner),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('abc"\\[{,'), inner),
     max_leaves=30,
 )
 
@@ -369,10 +373,9 @@ def test_what_is_json_is_read_as_the_standard_reads_it(
 def test_any_bytes_are_json_or_a_refusal(data: bytes) -> None:
     try:
         value = loads(data)
-    except PodiumError as error:
-        assert error.code in ("VALIDATION_INVALID_PARAMS", "PAYLOAD_TOO_LARGE")
-    else:
-        assert value == json.loads(data)
+    except Invalid:
+        return
+    assert value == json.loads(data)
 
 
 def depth_of(data: bytes) -> int:

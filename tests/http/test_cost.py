@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.http.process import Running, running
 from tests.http.raw import Wire
+
+pytestmark = pytest.mark.xdist_group("cost")
 
 MEBIBYTE = 1024 * 1024
 LARGEST = 10 * MEBIBYTE
@@ -94,15 +95,11 @@ def caller(server: Running) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_costs_less_than_a_second(
-    server: Running, caller: httpx.Client, name: str
-) -> None:
+def test_a_body_costs_less_than_a_second(server: Running, caller: httpx.Client, name: str) -> None:
     body = BODIES[name]
     assert len(body) <= LARGEST
     before = server.cpu_seconds()
-    answer = caller.post(
-        "/api/work", content=body, headers={"content-type": "application/json"}
-    )
+    answer = caller.post("/api/work", content=body, headers={"content-type": "application/json"})
     spent = server.cpu_seconds() - before
     assert answer.status_code in (201, 400, 413), answer.text[:300]
     assert len(answer.content) < 100_000

@@ -217,9 +217,7 @@ async def test_a8_the_address_is_the_connections_own(make_home: MakeHome) -> Non
 async def test_a8_behind_a_proxy_the_last_hop_counts_and_earlier_ones_do_not(
     make_home: MakeHome,
 ) -> None:
-    home = await make_home(
-        policy=with_policy(failures_max=2), front=with_front(behind_proxy=True)
-    )
+    home = await make_home(policy=with_policy(failures_max=2), front=with_front(behind_proxy=True))
     await home.next_minute()
     statuses = []
     for n in range(4):
@@ -356,7 +354,9 @@ async def test_a11_a_header_does_not_change_the_method(home: Home, name: bytes) 
 
 
 @pytest.mark.parametrize(
-    "header", [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")], ids=["sized", "chunked"]
+    "header",
+    [(b"content-length", b"2"), (b"transfer-encoding", b"chunked")],
+    ids=["sized", "chunked"],
 )
 async def test_a11_a_get_has_no_body(home: Home, header: Header) -> None:
     headers = [bearer(home.admin), header]
@@ -369,9 +369,7 @@ async def test_a_session_is_no_token_and_a_login_code_is_neither(home: Home) -> 
         home.house.access.tokens.invite, scopes=[Scope.ADMIN], actor="test"
     )
     assert_stranger(await ask(home, "GET", "/api/queues", [bearer(login.text)]))
-    session = await home.store.write(
-        home.house.access.tokens.open_session, login.text.encode()
-    )
+    session = await home.store.write(home.house.access.tokens.open_session, login.text.encode())
     assert session.token.kind is Kind.SESSION
     assert_stranger(await ask(home, "GET", "/api/queues", [bearer(session.text)]))
     cookie = (b"cookie", b"podium_session=" + home.admin.encode())

@@ -13,7 +13,7 @@ from podium.domains.access import limits
 from podium.domains.access.limits import BUCKETS_MAX, Limits
 from podium.http.guard import Declared, get
 from podium.kernel.clock import ManualClock
-from tests.http.calls import ask, bearer
+from tests.http.calls import ask, bearer, until
 from tests.http.conftest import MakeHome
 from tests.http.houses import ELSEWHERE, HERE, Home, neighbour, sqlite_home, with_front, with_policy
 
@@ -161,16 +161,17 @@ async def test_too_many_requests_at_once_are_503_and_those_inside_finish() -> No
     front = with_front(requests_at_once_max=3)
     async with sqlite_home(front=front, more=[held(release)]) as home, home.admin_caller() as admin:
         inside = [asyncio.create_task(admin.get("/api/held")) for _ in range(3)]
-        await asyncio.sleep(0)
-        while home.app._load.count < 3:
-            await asyncio.sleep(0)
+        await until(lambda: home.app._load.count == 3)
         refused = await admin.get("/livez")
         assert refused.status_code == 503
         assert refused.json()["error"]["code"] == "SERVICE_UNAVAILABLE"
         assert refused.headers["retry-after"] == "1"
-        assert home.house.metrics.registry.get_sample_value(
-            "podium_http_refused_total", {"cause": "overload"}
-        ) == 1
+        assert (
+            home.house.metrics.registry.get_sample_value(
+                "podium_http_refused_total", {"cause": "overload"}
+            )
+            == 1
+        )
         release.set()
         assert [it.status_code for it in await asyncio.gather(*inside)] == [200] * 3
         assert (await admin.get("/livez")).status_code == 200
@@ -184,10 +185,8 @@ async def test_who_only_waits_keeps_nobody_out() -> None:
         wish = {"queues": ["q"], "holder": "h", "wait_seconds": 30}
         for _ in range(50):
             waiting.append(asyncio.create_task(admin.post("/api/work/claim", json=wish)))
-            for _ in range(20):
-                await asyncio.sleep(0.001)
-                if home.app._load.count == 0:
-                    break
+            await until(lambda: len(home.store.bell._listeners.get("work:q", ())) == len(waiting))
+            await until(lambda: home.app._load.count == 0)
         assert (await admin.get("/livez")).status_code == 200
         assert not any(it.done() for it in waiting)
         items = [{"queue": "q"}] * 50

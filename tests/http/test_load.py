@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podium.http.errors import Overloaded
-from podium.http.load import FIRST, HELD_BYTES_MAX, LEAST, SLOW_SECONDS, Load, Place
+from podium.http.load import FIRST, HELD_BYTES_MAX, LEAST, SLOW_SECONDS, SMALL_BYTES, Load, Place
 from podium.kernel.clock import ManualClock
 
 MOST = 512
@@ -84,18 +84,34 @@ def test_whoever_waits_keeps_nobody_out(load: Load, clock: ManualClock) -> None:
 
 def test_bodies_that_fill_the_memory_are_refused_until_others_are_answered(load: Load) -> None:
     first, second = load.enter(), load.enter()
-    first.hold(HELD_BYTES_MAX)
+    first.expect(HELD_BYTES_MAX)
     with pytest.raises(Overloaded):
-        second.hold(1)
+        second.expect(SMALL_BYTES + 1)
     second.end()
     first.end()
     assert load.held_bytes == 0
     third = load.enter()
-    third.hold(1)
+    third.read(1)
     assert load.held_bytes == 1
 
 
 def test_a_body_alone_may_be_larger_than_what_all_share(load: Load) -> None:
     alone = load.enter()
-    alone.hold(2 * HELD_BYTES_MAX)
+    alone.expect(2 * HELD_BYTES_MAX)
     assert load.held_bytes == 2 * HELD_BYTES_MAX
+
+
+def test_small_bodies_have_room_while_large_ones_stand_still(load: Load) -> None:
+    load.enter().expect(HELD_BYTES_MAX)
+    small = load.enter()
+    small.expect(SMALL_BYTES)
+    small.read(SMALL_BYTES)
+    assert load.held_bytes == HELD_BYTES_MAX + SMALL_BYTES
+
+
+def test_a_body_that_comes_as_it_said_is_counted_once(load: Load) -> None:
+    place = load.enter()
+    place.expect(1_000)
+    place.read(600)
+    place.read(600)
+    assert load.held_bytes == 1_200

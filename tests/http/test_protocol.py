@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from uvicorn.server import ServerState
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from podium.http.patience import Wait
 from podium.http.protocol import guarded
 from podium.http.wire import EdgeLimits, Reason
-from tests.http.raw import GOOD, SECONDS_MAX, Answer, Served, Wire, served
+from tests.http.raw import GOOD, SECONDS_MAX, Answer, App, Served, Wire, served, wait_until
 
 SECRET = b"hunter2"
 HOST = b"Host: a\r\n"
@@ -53,7 +60,6 @@ def patient_server(loop: str) -> Iterator[Served]:
 
 @pytest.fixture
 def server(patient_server: Served) -> Served:
-    patient_server.app.seen.clear()
     patient_server.edge.refused.clear()
     return patient_server
 
@@ -94,7 +100,7 @@ def test_requests_are_answered_one_after_another_on_one_connection(
     for _ in range(3):
         wire.send(GOOD)
         assert wire.answer().status == 200
-    assert server.app.targets == ["GET /healthz"] * 3
+    assert server.app.targets_of(wire) == ["GET /healthz"] * 3
 
 
 def test_pipelined_requests_are_answered_in_order(server: Served, wire: Wire) -> None:
@@ -116,7 +122,7 @@ def test_http_1_0_is_answered_and_closed(wire: Wire) -> None:
 def test_a_method_the_parser_knows_reaches_the_application(server: Served, wire: Wire) -> None:
     wire.send(b"PROPFIND /x HTTP/1.1\r\n" + HOST + b"\r\n")
     assert wire.answer().status == 200
-    assert server.app.targets == ["PROPFIND /x"]
+    assert server.app.targets_of(wire) == ["PROPFIND /x"]
 
 
 @pytest.mark.parametrize("host", [b"localhost", b"a.example:8080", b"[::1]:80", b"127.0.0.1"])
@@ -178,7 +184,7 @@ def test_a_malformed_request_is_refused_and_nothing_behind_it_is_executed(
 ) -> None:
     wire.send(MALFORMED[name] + GOOD)
     assert_refused(wire, 400)
-    assert server.app.seen == []
+    assert server.app.seen_from(wire) == []
     assert server.edge.refused.total() == 1
 
 
@@ -198,8 +204,8 @@ def test_a_malformed_body_is_refused_and_its_reader_is_told(
 ) -> None:
     wire.send(CHUNKED + MALFORMED_BODIES[name] + GOOD)
     assert_refused(wire, 400)
-    assert server.app.disconnected.acquire(timeout=SECONDS_MAX)
-    assert server.app.targets == ["POST /echo"]
+    assert server.app.is_told_of_the_end(wire)
+    assert server.app.targets_of(wire) == ["POST /echo"]
 
 
 @given(
@@ -230,7 +236,7 @@ def test_a_refusal_waits_for_the_answer_to_the_request_before_it(loop: str) -> N
         server.app.let_go.set()
         assert wire.answer().body == b"held"
         assert_refused(wire, 400)
-        assert server.app.targets == ["GET /held"]
+        assert server.app.targets_of(wire) == ["GET /held"]
 
 
 def test_a_bad_body_in_the_line_is_refused_in_its_turn(loop: str) -> None:
@@ -240,7 +246,7 @@ def test_a_bad_body_in_the_line_is_refused_in_its_turn(loop: str) -> None:
         server.app.let_go.set()
         assert wire.answer().body == b"held"
         assert_refused(wire, 400)
-        assert server.app.targets == ["GET /held"]
+        assert server.app.targets_of(wire) == ["GET /held"]
 
 
 def test_what_follows_a_length_that_is_too_short_is_not_executed(
@@ -249,7 +255,7 @@ def test_what_follows_a_length_that_is_too_short_is_not_executed(
     wire.send(POST + b"Content-Length: 2\r\n\r\nabcGET /smuggled HTTP/1.1\r\n" + HOST + b"\r\n")
     assert wire.answer().body == b"2"
     assert_refused(wire, 400)
-    assert server.app.targets == ["POST /echo"]
+    assert server.app.targets_of(wire) == ["POST /echo"]
 
 
 def test_too_many_pipelined_requests_are_refused(loop: str) -> None:
@@ -259,7 +265,7 @@ def test_too_many_pipelined_requests_are_refused(loop: str) -> None:
         server.app.let_go.set()
         assert [wire.answer().status for _ in range(5)] == [200] * 5
         assert_refused(wire, 429)
-        assert len(server.app.seen) == 5
+        assert len(server.app.seen_from(wire)) == 5
 
 
 def test_a_peer_that_leaves_ends_the_request_being_answered_and_not_only_the_last(
@@ -269,7 +275,7 @@ def test_a_peer_that_leaves_ends_the_request_being_answered_and_not_only_the_las
         with Wire(server.port) as wire:
             wire.send(b"GET /watch HTTP/1.1\r\n" + HOST + b"\r\n" + GOOD)
             assert server.app.reached.acquire(timeout=SECONDS_MAX)
-        assert server.app.disconnected.acquire(timeout=SECONDS_MAX)
+        assert server.app.is_told_of_the_end(wire)
 
 
 # --- size ----------------------------------------------------------------------------------------
@@ -303,7 +309,7 @@ def test_a_head_has_its_size(server: Served, wire: Wire, request_head: bytes, st
         assert wire.answer().status == 200
     else:
         assert_refused(wire, status)
-        assert server.app.seen == []
+        assert server.app.seen_from(wire) == []
 
 
 @pytest.mark.parametrize("piece_bytes", [100_000, 1000])
@@ -349,7 +355,7 @@ def test_a_body_shorter_than_its_length_is_refused_when_the_peer_ends(
     wire.send(POST + b"Content-Length: 100\r\n\r\nabc")
     wire.end()
     assert_refused(wire, 400)
-    assert server.app.disconnected.acquire(timeout=SECONDS_MAX)
+    assert server.app.is_told_of_the_end(wire)
     assert server.refused(Reason.TRUNCATED) == 1
 
 
@@ -395,10 +401,13 @@ def test_chunks_that_carry_next_to_nothing_are_refused(
 
 
 def test_trailers_are_not_headers(server: Served, wire: Wire) -> None:
-    wire.send(CHUNKED + b"1\r\na\r\n0\r\nX-Forged: yes\r\n\r\n" + GOOD)
+    wire.send(CHUNKED + b"1\r\na\r\n0\r\nX-Forged: yes\r\nHost: b\r\n\r\n" + GOOD)
     assert wire.answer().body == b"1"
     assert wire.answer().status == 200
-    assert [dict(scope["headers"]).get(b"x-forged") for scope in server.app.seen] == [None, None]
+    assert [dict(scope["headers"]).get(b"x-forged") for scope in server.app.seen_from(wire)] == [
+        None,
+        None,
+    ]
 
 
 def test_a_refusal_by_the_application_is_read_by_a_peer_that_goes_on_sending(
@@ -462,7 +471,7 @@ def test_a_body_that_stops_is_refused(hasty: Served, framing: bytes) -> None:
     with Wire(hasty.port) as wire:
         wire.send(POST + framing)
         assert_refused(wire, 408)
-        assert hasty.app.disconnected.acquire(timeout=SECONDS_MAX)
+        assert hasty.app.is_told_of_the_end(wire)
     assert hasty.refused(Reason.SLOW_BODY) == 1
 
 
@@ -477,6 +486,7 @@ def test_a_body_that_drips_is_refused(hasty: Served) -> None:
                 wire.buffer += wire.sock.recv(1)
             except TimeoutError:
                 continue
+        assert wire.buffer, "it was still listened to"
         wire.sock.settimeout(SECONDS_MAX)
         assert_refused(wire, 408)
 
@@ -504,10 +514,7 @@ def test_time_in_which_nobody_reads_is_not_held_against_the_sender(hasty: Served
             b"POST /held-then-read HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % size
         )
         wire.send(bytes(size - 1))
-        wire.sock.settimeout(3 * HASTY.body_window_seconds)
-        with pytest.raises(TimeoutError):
-            wire.sock.recv(1)
-        wire.sock.settimeout(SECONDS_MAX)
+        wire.stays_silent(3 * HASTY.body_window_seconds)
         hasty.app.let_go.set()
         wire.send(b"a")
         assert wire.answer().body == b"%d" % size
@@ -518,10 +525,7 @@ def test_a_sender_that_waits_for_100_continue_is_not_slow(hasty: Served) -> None
         wire.send(
             b"POST /held-then-read HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
         )
-        wire.sock.settimeout(3 * HASTY.body_window_seconds)
-        with pytest.raises(TimeoutError):
-            wire.sock.recv(1)
-        wire.sock.settimeout(SECONDS_MAX)
+        wire.stays_silent(3 * HASTY.body_window_seconds)
         hasty.app.let_go.set()
         assert wire._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
         wire.send(b"abc")
@@ -533,32 +537,72 @@ def test_a_long_answer_has_its_time_and_so_has_the_head_that_waits_behind_it(
 ) -> None:
     with Wire(hasty.port) as wire:
         wire.send(b"GET /held HTTP/1.1\r\n" + HOST + b"\r\n" + GOOD[:10])
-        wire.sock.settimeout(3 * HASTY.head_seconds)
-        with pytest.raises(TimeoutError):
-            wire.sock.recv(1)
-        wire.sock.settimeout(SECONDS_MAX)
+        wire.stays_silent(3 * HASTY.head_seconds)
         hasty.app.let_go.set()
         assert wire.answer().body == b"held"
         wire.send(GOOD[10:])
         assert wire.answer().status == 200
 
 
+def test_a_head_that_could_come_only_late_has_a_whole_window_of_its_own(loop: str) -> None:
+    with served(EdgeLimits(head_seconds=1), loop) as server, Wire(server.port) as wire:
+        wire.send(b"GET /held HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert server.app.reached.acquire(timeout=SECONDS_MAX)
+        wire.send(GOOD[:10])
+        wire.stays_silent(1.6)
+        server.app.let_go.set()
+        assert wire.answer().body == b"held"
+        wire.stays_silent(0.7)
+        wire.send(GOOD[10:])
+        assert wire.answer().status == 200
+
+
 def test_an_idle_connection_is_closed_after_the_servers_own_time(loop: str) -> None:
     with served(EdgeLimits(), loop, timeout_keep_alive=1) as server, Wire(server.port) as wire:
-        wire.send(GOOD)
-        assert wire.answer().status == 200
-        assert 0.8 < wire.seconds_until_closed() < LATE
+        for _ in range(3):
+            wire.send(GOOD)
+            assert wire.answer().status == 200
+            wire.stays_silent(0.6)
+        assert 0.2 < wire.seconds_until_closed() < LATE
         assert server.edge.refused.total() == 0
+
+
+@pytest.mark.parametrize("run", [uvloop.run, asyncio.run])
+def test_a_wait_that_is_over_at_once_does_not_hinder_the_next(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def main() -> None:
+        here, there = socket.socketpair()
+        config = uvicorn.Config(App(), timeout_keep_alive=0, log_config=None)
+        protocol = guarded(EdgeLimits())(config, ServerState(), {})
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, here)
+        try:
+            protocol.wait_for_next()
+            protocol.wait_for(Wait.HEAD)
+            assert protocol.waiting_for is Wait.HEAD
+        finally:
+            transport.abort()
+            there.close()
+
+    run(main())
+
+
+def test_a_server_may_keep_no_idle_connection_at_all(loop: str) -> None:
+    with served(EdgeLimits(), loop, timeout_keep_alive=0) as server:
+        for _ in range(5):
+            with Wire(server.port) as wire:
+                wire.send(b"GET /held HTTP/1.1\r\n" + HOST + b"\r\n" + GOOD * 3)
+                server.app.let_go.set()
+                assert [wire.answer().status for _ in range(4)] == [200] * 4
+                assert wire.is_closed()
 
 
 def test_an_answer_that_nobody_takes_is_given_up(hasty: Served) -> None:
     with Wire(hasty.port, receive_buffer=4096) as wire:
         wire.send(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
         assert hasty.app.reached.acquire(timeout=SECONDS_MAX)
-        deadline = time.monotonic() + SECONDS_MAX
-        while not hasty.refused(Reason.UNSENT):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: hasty.refused(Reason.UNSENT) == 1)
 
 
 def test_a_refused_peer_that_goes_on_sending_is_cut_off(hasty: Served) -> None:
@@ -583,7 +627,7 @@ def test_an_offer_of_another_protocol_is_ignored_and_the_body_stays_a_body(
     assert wire.answer().body == b"%d" % len(GOOD)
     wire.send(request + GOOD + request + GOOD)
     assert [wire.answer().body for _ in range(2)] == [b"%d" % len(GOOD)] * 2
-    assert server.app.targets == ["POST /echo"] * 3
+    assert server.app.targets_of(wire) == ["POST /echo"] * 3
 
 
 def test_what_follows_an_ignored_offer_is_refused_for_its_own_reason(
@@ -597,7 +641,7 @@ def test_what_follows_an_ignored_offer_is_refused_for_its_own_reason(
 def test_an_offer_in_http_1_0_is_ignored(server: Served, wire: Wire) -> None:
     wire.send(WEBSOCKET.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n")
     assert wire.answer().status == 200
-    assert server.app.targets == ["GET /ws"]
+    assert server.app.targets_of(wire) == ["GET /ws"]
 
 
 def test_a_websocket_outlives_the_limits_of_requests(hasty: Served) -> None:
@@ -680,6 +724,9 @@ def test_those_who_are_turned_away_are_bounded_too(loop: str) -> None:
             assert told.answer().status == 503
             assert untold.is_closed()
         assert server.refused(Reason.CROWDED) == 2
+        wait_until(lambda: server.edge.turned_away == 0)
+        with Wire(server.port) as told_again:
+            assert told_again.answer().status == 503
 
 
 def test_refusals_are_told_to_whoever_counts_them() -> None:

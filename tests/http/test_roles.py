@@ -105,9 +105,7 @@ async def test_who_may_not_is_counted_all_the_same(home: Home) -> None:
 
 
 def _route(home: Home, method: str, path: str) -> Declared:
-    return next(
-        it for it in declared_routes(home.app) if (it.method, it.path) == (method, path)
-    )
+    return next(it for it in declared_routes(home.app) if (it.method, it.path) == (method, path))
 
 
 ODD_IDS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import Match, Mount, Route, WebSocketRoute
 
 from podium.app.settings import Settings
 from podium.app.wiring import http, wire
@@ -17,7 +17,7 @@ from podium.contracts.scopes import Scope
 from podium.http.app import refuse_undeclared
 from podium.http.guard import Declared, Open, Undeclared, get
 from tests.http.calls import ask, scope_of
-from tests.http.houses import Home, declared_routes, sqlite_home
+from tests.http.houses import Home, declared_routes, framework_of, sqlite_home
 
 OPEN = {
     ("GET", "/livez"),
@@ -135,11 +135,12 @@ async def test_the_shortcut_to_a_route_finds_what_the_framework_would_find(
     """Whatever the path: the same route, or the same refusal, as if all were asked in turn."""
     rng = random.Random(4)
     words = ["api", "work", "claim", "queues", "why", "journal", "tokens", "", "x", "login", "{id}"]
-    routes = embedded.app._app.router.routes  # type: ignore[attr-defined]
+    routes = framework_of(embedded.app).router.routes
+    switchboard: Any = embedded.app._app  # type: ignore[attr-defined]
     for _ in range(2_000):
         path = "/" + "/".join(rng.choice(words) for _ in range(rng.randrange(5)))
         scope = scope_of("GET", path)
-        wanted = next((r for r in routes if r.matches(scope)[0].value == 2), None)
-        candidates = embedded.app._app.router._candidates(path)  # type: ignore[attr-defined]
-        found = next((r for r in candidates if r.matches(scope)[0].value == 2), None)
+        wanted = next((r for r in routes if r.matches(scope)[0] is Match.FULL), None)
+        candidates = switchboard._candidates(path)
+        found = next((r for r in candidates if r.matches(scope)[0] is Match.FULL), None)
         assert found is wanted, path

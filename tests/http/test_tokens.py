@@ -110,7 +110,11 @@ async def test_the_list_shows_valid_tokens_page_by_page(
     found: list[str] = []
     cursor = ""
     for _ in range(10):
-        page = (await admin.get("/api/tokens", params={"limit": 3, **({"cursor": cursor} if cursor else {})})).json()
+        page = (
+            await admin.get(
+                "/api/tokens", params={"limit": 3, **({"cursor": cursor} if cursor else {})}
+            )
+        ).json()
         found += [it["id"] for it in page["tokens"]]
         cursor = page["next_cursor"]
         if not cursor:

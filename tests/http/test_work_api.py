@@ -11,7 +11,7 @@ import pytest
 
 from podium.contracts.scopes import Scope
 from podium.kernel.store import Tx
-from tests.http.calls import ask, bearer, scope_of
+from tests.http.calls import ask, bearer, scope_of, until
 from tests.http.houses import Home
 
 
@@ -218,9 +218,7 @@ async def test_what_is_not_there_is_404(clerk: Clerk) -> None:
 
 async def listening(home: Home, queue: str = "q", count: int = 1) -> None:
     """Until so many wait for something in that queue."""
-    async with asyncio.timeout(10):
-        while len(home.store.bell._listeners.get(f"work:{queue}", ())) < count:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(home.store.bell._listeners.get(f"work:{queue}", ())) >= count)
 
 
 async def test_a_claim_that_waits_is_woken_by_a_new_item(home: Home, clerk: Clerk) -> None:
@@ -269,9 +267,12 @@ async def test_who_went_away_while_waiting_is_given_nothing(home: Home, clerk: C
         pass
 
     headers = [bearer(home.admin), (b"content-type", b"application/json")]
-    call = asyncio.create_task(
-        home.app(scope_of("POST", "/api/work/claim", headers), receive, send)  # type: ignore[arg-type]
-    )
+    scope = scope_of("POST", "/api/work/claim", headers)
+
+    async def claim() -> None:
+        await home.app(scope, receive, send)
+
+    call = asyncio.create_task(claim())
     await listening(home)
     gone.set()
     await clerk.submit("a")
@@ -336,7 +337,7 @@ async def test_an_answer_that_was_lost_is_given_again(home: Home, clerk: Clerk) 
         raise OSError("the connection is gone")
 
     try:
-        await home.app(scope_of("POST", "/api/work", headers), receive, lose)  # type: ignore[arg-type]
+        await home.app(scope_of("POST", "/api/work", headers), receive, lose)
     except OSError:
         pass
     (row,) = await home.query("select id from work")
@@ -488,9 +489,7 @@ async def test_metrics_count_what_was_answered(clerk: Clerk) -> None:
     await clerk.submit("a")
     await clerk.get("/api/work/none", 404)
     text = (await clerk.caller.get("/metrics")).text
-    assert (
-        'podium_http_requests_total{method="POST",route="/api/work",status="201"} 1.0' in text
-    )
+    assert 'podium_http_requests_total{method="POST",route="/api/work",status="201"} 1.0' in text
     assert (
         'podium_http_requests_total{method="GET",route="/api/work/{id:path}",status="404"} 1.0'
         in text

@@ -8,6 +8,7 @@ come back, and quickly; memory stays small; and when the crowd is gone everythin
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ import uvloop
 from tests.kill.facts import rows_of
 from tests.kill.house import Announced, up
 from tests.soak.needs import Missing
+from tests.soak.quiet import OTHERS_SHARE_MAX, Used
 from tests.soak.results import Result
 from tests.soak.trial import Say, trial
 from tests.soak.visitors import (
@@ -32,6 +34,7 @@ from tests.soak.visitors import (
 )
 
 ROUNDS = 1
+ATTEMPTS = 3
 CALLERS = 64
 CAPACITY_SECONDS = 10.0
 OVERLOAD_SECONDS = 20.0
@@ -58,20 +61,16 @@ class Crowd:
     accepted: list[str] = field(default_factory=list)
     unsent: int = 0
     """For want of a connection: so many were waiting."""
-    late_seconds: float = 0.0
-    """The most that the crowd itself was behind its plan."""
     _idle: list[Visitor] = field(default_factory=list)
     _asking: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def come(self, rate: float, seconds: float) -> None:
         self._idle = await visit_all(self.at.port, CONNECTIONS)
-        began, sent, passed_before = time.perf_counter(), 0, 0.0
+        began, sent = time.perf_counter(), 0
         while (passed := time.perf_counter() - began) < seconds:
             for n in range(sent, int(rate * passed)):
                 self._send(n, began + n / rate)
             sent = max(sent, int(rate * passed))
-            self.late_seconds = max(self.late_seconds, passed - passed_before - TICK_SECONDS)
-            passed_before = passed
             await asyncio.sleep(TICK_SECONDS)
         await asyncio.gather(*self._asking)
         await leave(self._idle)
@@ -96,6 +95,27 @@ class Crowd:
         self._idle.append(visitor)
 
 
+@dataclass(slots=True)
+class Trial:
+    """What one crowd did to one server."""
+
+    rate: float
+    crowd: Crowd
+    calm_seconds: float
+    memory: int
+    others_share: float
+    taken: set[str]
+
+    def __str__(self) -> str:
+        figures = self.crowd.figures
+        return (
+            f"capacity {self.rate:.0f}/s; at twice that p99 {1e3 * figures.quantile(0.99):.0f} ms, "
+            f"{len(self.crowd.accepted) / OVERLOAD_SECONDS:.0f}/s taken, {len(figures.refusals):,} refused; "
+            f"{mebibytes(self.memory)}; calm after {self.calm_seconds:.1f} s; "
+            f"others had {self.others_share:.0%} of the processors"
+        )
+
+
 def run(folder: Path, rounds: int, seed: int, say: Say) -> list[Result]:
     result = Result("overload", "twice the capacity, open loop")
     possible = allow_files(CONNECTIONS)
@@ -106,21 +126,39 @@ def run(folder: Path, rounds: int, seed: int, say: Say) -> list[Result]:
     for n in range(rounds):
         here = folder / f"overload-{n}"
         with trial(result, here, seed + n + 1, say):
-            uvloop.run(_overload(here, result, say))
+            _try(here, result, say)
     return [result]
 
 
-async def _overload(folder: Path, result: Result, say: Say) -> None:
+def _try(folder: Path, result: Result, say: Say) -> None:
+    """Again if it was slow while others had the processors: then twice its capacity was many times it."""
+    for _ in range(ATTEMPTS):
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        done = uvloop.run(_overload(folder, say))
+        lost = len(done.taken - _kept(folder / "data"))
+        result.acknowledged += len(done.taken)
+        result.lost += lost
+        assert not lost, f"{lost} accepted items are not there"
+        _expect_honest(done)
+        if _is_quick(done):
+            result.remarks.append(str(done))
+            return
+        assert done.others_share > OTHERS_SHARE_MAX, f"answers took too long: {done}"
+        say(f"slow, but others had {done.others_share:.0%} of the processors: once more")
+    raise Missing("overload needs a machine that has nothing else to do")
+
+
+async def _overload(folder: Path, say: Say) -> Trial:
     async with up(folder / "data", *OPTIONS) as (house, at):
         alone = Regular(at.port, at.token, "alone")
         calm = await alone.ask_often(CALM_CALLS)
         say(f"alone: {calm}; {mebibytes(house.rss_bytes())}")
+        before = Used.now(house.pid)
         rate, accepted = await _capacity(at, say)
         crowd = Crowd(at)
         await crowd.come(2 * rate, OVERLOAD_SECONDS)
-        say(
-            f"at {2 * rate:.0f}/s: {crowd.figures}; {crowd.unsent} not sent, the crowd itself {1e3 * crowd.late_seconds:.0f} ms late at most"
-        )
+        others_share = Used.now(house.pid).others_share(before)
+        say(f"at {2 * rate:.0f}/s: {crowd.figures}; {crowd.unsent} not sent")
         say(f"of these taken: {crowd.figures.only(201)}")
         seconds = await _seconds_until_calm(alone, calm.quantile(0.99))
         memory = house.rss_bytes_max()
@@ -128,28 +166,23 @@ async def _overload(folder: Path, result: Result, say: Say) -> None:
         alone.close()
         assert await house.terminate(60.0) == 0
     taken = {*accepted, *crowd.accepted, *alone.accepted}
-    result.acknowledged += len(taken)
-    result.lost += len(taken - _kept(folder / "data"))
-    result.remarks.append(
-        f"capacity {rate:.0f}/s; at twice that p99 {1e3 * crowd.figures.quantile(0.99):.0f} ms, "
-        f"{len(crowd.accepted) / OVERLOAD_SECONDS:.0f}/s taken, {len(crowd.figures.refusals):,} refused; "
-        f"{mebibytes(memory)}; calm after {seconds:.1f} s"
-    )
-    _judge(crowd, memory, result.lost)
+    return Trial(rate, crowd, seconds, memory, others_share, taken)
 
 
-def _judge(crowd: Crowd, memory: int, lost: int) -> None:
-    figures = crowd.figures
+def _expect_honest(done: Trial) -> None:
+    figures = done.crowd.figures
     odd = set(figures.statuses) - {201, 429, 503}
     silent = sum(not answer.says_when for answer in figures.refusals)
     assert figures.refusals, "nobody was refused: it was not overloaded"
     assert not odd, f"some were answered {odd}"
     assert not silent, f"{silent} were refused without Retry-After"
     assert not figures.cut_off, f"{figures.cut_off} were cut off without an answer"
-    assert not crowd.unsent, f"{crowd.unsent} could not even be sent: too many were waiting"
-    assert figures.quantile(0.99) < P99_SECONDS_MAX, f"answers took too long: {figures}"
-    assert memory < MEMORY_BYTES_MAX, f"it took {mebibytes(memory)}"
-    assert not lost, f"{lost} accepted items are not there"
+    assert done.memory < MEMORY_BYTES_MAX, f"it took {mebibytes(done.memory)}"
+
+
+def _is_quick(done: Trial) -> bool:
+    """Nobody waits long, and the crowd never ran out of connections for waiting."""
+    return done.crowd.figures.quantile(0.99) < P99_SECONDS_MAX and not done.crowd.unsent
 
 
 async def _capacity(at: Announced, say: Say) -> tuple[float, list[str]]:

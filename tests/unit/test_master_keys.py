@@ -70,8 +70,8 @@ def test_a_keys_id_is_always_the_same_and_tells_nothing_of_it(old: bytes) -> Non
     ("key", "why"),
     [
         (b"", "0 bytes"),
-        (os.urandom(16), "16 bytes"),
-        (os.urandom(33), "33 bytes"),
+        (bytes.fromhex("9f86d081884c7d659a2feaa0c55ad015"), "16 bytes"),
+        (bytes.fromhex("a3bf4f1b2b0b822cd15d6c15b0f00a08" * 2 + "7e"), "33 bytes"),
         (b"\0" * 32, "repeats"),
         (b"\xff" * 32, "repeats"),
         (b"0123456789abcdef" * 2, "repeats"),

@@ -64,6 +64,9 @@ class Child:
         self._pause_seconds = pause_seconds
         self._stopping = asyncio.Event()
         self._greeted = asyncio.Event()
+        """Ever."""
+        self._greeting = asyncio.Event()
+        """By the one that runs now."""
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -154,6 +157,7 @@ class Child:
             theirs.close()
         self._process = process
         self.starts += 1
+        self._greeting.clear()
         log.info("a child was started", child=self.name, pid=process.pid)
         tasks = [asyncio.create_task(serve_channel(ours, self._calls))]
         try:
@@ -161,12 +165,26 @@ class Child:
                 asyncio.create_task(pass_on(each, self.name)) for each in await process.streams()
             ]
             ends: list[asyncio.Future[Any]] = [tasks[0], process.exited]
+            await self._until_greeted(process, ends)
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             return _how(await self._until_gone(process))
         finally:
             process.signal(signal.SIGKILL)
             self._process = None
             await self._collect(tasks)
+
+    async def _until_greeted(self, process: Process, ends: Sequence[asyncio.Future[Any]]) -> None:
+        """In every life: one that hangs before its hello would never be noticed."""
+        greeting = asyncio.create_task(self._greeting.wait())
+        await asyncio.wait(
+            [greeting, *ends],
+            timeout=self._start_seconds_max,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        greeting.cancel()
+        if not self._greeting.is_set() and not process.exited.done():
+            log.error("killed: it did not say hello in time", child=self.name, pid=process.pid)
+            process.signal(signal.SIGKILL)
 
     async def _until_gone(self, process: Process) -> int:
         """A child that closed its channel is ending; one that lingers without it is ended."""
@@ -201,6 +219,7 @@ class Child:
 
     async def _on_hello(self, hello: Hello) -> Heard:
         self._greeted.set()
+        self._greeting.set()
         return Heard()
 
 

@@ -34,6 +34,14 @@ def make_data_dir(path: Path) -> None:
         raise Unavailable(f"the data folder {path} cannot be written to; give another --data-dir")
 
 
+def make_private_file(path: Path) -> None:
+    """For its owner alone, also where the folder is open to others. What lies beside a database (its log)
+    gets the permissions of the database."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY))
+    if path.stat().st_mode & 0o077:
+        path.chmod(OWNER_ONLY)
+
+
 async def keep_admin_token(data_dir: Path, store: Store, tokens: Tokens) -> Path:
     """The local admin token, made anew if the one in the file is not good any more."""
     path = data_dir / TOKEN_FILE

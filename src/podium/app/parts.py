@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from podium.app.local import URL_FILE, keep_admin_token, write_private
 from podium.app.settings import Settings
 from podium.app.wiring import ROOMS, Services
 from podium.http.house import Readiness
@@ -30,6 +31,7 @@ class StorePart:
 
     def __init__(self, services: Services, *, migrates: bool) -> None:
         self._store = services.store
+        self._secrets = services.secrets
         self._migrates = migrates
 
     async def start(self) -> None:
@@ -40,9 +42,16 @@ class StorePart:
                     log.info("migrated", migration=str(migration))
             else:
                 await check(self._store, ROOMS)
+            await self._learn_secrets()
         except BaseException:
             await self._store.close()
             raise
+
+    async def _learn_secrets(self) -> None:
+        """What was sealed by the process before us must not be read in our log either."""
+        names = [""]
+        while names:
+            names = await self._store.read(self._secrets.learn, after=names[-1])
 
     def ask_to_stop(self) -> None:
         pass
@@ -65,6 +74,27 @@ class BlobsPart:
 
     async def stop(self, grace_seconds: float) -> None:
         await self._objects.close()
+
+
+class DoorplatePart:
+    """Where we are and the local token, for the command line on this machine: there before anybody is told."""
+
+    name = "doorplate"
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def start(self) -> None:
+        settings = self._services.settings
+        tokens = self._services.access.tokens
+        await keep_admin_token(settings.data_path, self._services.store, tokens)
+        write_private(settings.data_path / URL_FILE, settings.url)
+
+    def ask_to_stop(self) -> None:
+        pass
+
+    async def stop(self, grace_seconds: float) -> None:
+        pass
 
 
 class ReadinessPart:

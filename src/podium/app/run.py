@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -22,10 +25,11 @@ from podium import __version__
 from podium.app.channel import work_calls
 from podium.app.children import Child, HeadStart, podium
 from podium.app.desk import HouseDesk
-from podium.app.local import URL_FILE, keep_admin_token, make_data_dir, write_private
-from podium.app.parts import BlobsPart, HttpPart, ReadinessPart, StorePart, listen
+from podium.app.local import TOKEN_FILE, make_data_dir, make_private_file
+from podium.app.parts import BlobsPart, DoorplatePart, HttpPart, ReadinessPart, StorePart, listen
 from podium.app.settings import Profile, Settings
-from podium.app.wiring import ROOMS, Services, engine, house, http, wire
+from podium.app.wiring import ROOMS, Services, database_file, engine, house, http, wire
+from podium.backends.sqlite.lock import FileLock
 from podium.contracts.scopes import Scope
 from podium.engine import Part, Supervisor
 from podium.kernel.errors import Unavailable
@@ -70,8 +74,9 @@ def bring_up_to_date(settings: Settings) -> list[Migration]:
 
 
 async def _serve(settings: Settings, announce: Announce, *, with_engine: bool) -> None:
-    make_data_dir(settings.data_path)
-    listener = listen(settings)
+    _raise_open_files_limit()
+    _make_ground(settings)
+    listener = _listen(settings)
     settings = _with_port(settings, listener.getsockname()[1])
     services = wire(settings)
     children = _children(services) if with_engine else []
@@ -82,9 +87,36 @@ async def _serve(settings: Settings, announce: Announce, *, with_engine: bool) -
         *(engine(services) if with_engine else []),
         HttpPart(lambda: http(services), settings, listener),
         *children,
+        DoorplatePart(services),
         ReadinessPart(services.readiness),
     ]
-    await _until_told(parts, settings, lambda: _announce(services, announce))
+    tell = partial(_announce, services, announce, with_link=with_engine)
+    await _until_told(parts, settings, tell)
+
+
+def _make_ground(settings: Settings) -> None:
+    make_data_dir(settings.data_path)
+    if settings.profile is Profile.EMBEDDED:
+        make_private_file(database_file(settings))
+
+
+def _raise_open_files_limit() -> None:
+    """A connection is an open file, and the usual limit is a tenth of the connections that we take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """If the port is taken by ourselves, that is said: who runs on this folder, and not just on this port."""
+    try:
+        return listen(settings)
+    except Unavailable:
+        if settings.profile is Profile.EMBEDDED:
+            lock = FileLock(database_file(settings))
+            lock.take()
+            lock.release()
+        raise
 
 
 def _children(services: Services) -> list[Child]:
@@ -118,7 +150,7 @@ async def _crank(settings: Settings, announce: Announce) -> None:
 
 async def _migrate(settings: Settings) -> list[Migration]:
     if settings.profile is Profile.EMBEDDED:
-        make_data_dir(settings.data_path)
+        _make_ground(settings)
     services = wire(settings)
     await services.store.open()
     try:
@@ -127,13 +159,14 @@ async def _migrate(settings: Settings) -> list[Migration]:
         await services.store.close()
 
 
-async def _announce(services: Services, announce: Announce) -> None:
+async def _announce(services: Services, announce: Announce, *, with_link: bool) -> None:
+    """`up` is started by a person, who is given a link. A server's output goes to some log: no keys there."""
     settings, tokens = services.settings, services.access.tokens
-    token_file = await keep_admin_token(settings.data_path, services.store, tokens)
-    write_private(settings.data_path / URL_FILE, settings.url)
-    invited = await services.store.write(tokens.invite, scopes=[Scope.ADMIN], actor="podium")
-    login_url = f"{settings.url}/login?code={invited.text}"
-    announce(Started(settings.url, login_url, token_file, settings))
+    login_url = None
+    if with_link:
+        invited = await services.store.write(tokens.invite, scopes=[Scope.ADMIN], actor="podium")
+        login_url = f"{settings.url}/login?code={invited.text}"
+    announce(Started(settings.url, login_url, settings.data_path / TOKEN_FILE, settings))
 
 
 async def _until_told(

@@ -21,9 +21,11 @@ from podium.app.settings import Group, Settings
 
 PREFIX = "PODIUM_"
 FILE = "podium.toml"
+TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+KEY = re.compile(r"\s*([\w.\"' \t-]+?)\s*=")
 
 # For the clients of a server, not for the server: sdk and cli read them.
-CLIENT_NAMES = {"PODIUM_URL", "PODIUM_TOKEN", "PODIUM_CONFIG", "PODIUM_DEBUG"}
+CLIENT_NAMES = {"PODIUM_URL", "PODIUM_TOKEN", "PODIUM_CONFIG", "PODIUM_CA_FILE", "PODIUM_DEBUG"}
 
 
 class SettingsError(Exception):
@@ -164,7 +166,7 @@ def _from_file(file: Path | None, problems: list[str]) -> dict[str, Any]:
     groups = {path[:-1] for path in known}
     for path_of_key in _leaves(tree, groups):
         if path_of_key not in known:
-            where = f"{path}:{_line(text, path_of_key[-1])}"
+            where = f"{path}:{_line(text, path_of_key)}"
             name = ".".join(path_of_key)
             problems.append(f"{where}: there is no setting {name}{_nearest(name)}")
     return tree
@@ -181,12 +183,27 @@ def _leaves(
             yield here
 
 
-def _line(text: str, key: str) -> int:
-    pattern = re.compile(rf"^\s*(\[\s*)?[\w.\"'-]*{re.escape(key)}[\"']?\s*(=|\])")
+def _line(text: str, path: tuple[str, ...]) -> int:
+    """Where the key stands; if it stands inside a value, where that begins."""
+    table: tuple[str, ...] = ()
+    found = 1
     for number, line in enumerate(text.splitlines(), 1):
-        if pattern.match(line):
+        header, key = TABLE.match(line), KEY.match(line)
+        if header is not None:
+            table = here = _dotted(header[1])
+        elif key is not None:
+            here = table + _dotted(key[1])
+        else:
+            continue
+        if here == path:
             return number
-    return 1
+        if here == path[: len(here)]:
+            found = number
+    return found
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    return tuple(part.strip(" \t\"'") for part in name.split("."))
 
 
 # --- environment and flags -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -110,12 +111,16 @@ def wire(settings: Settings) -> Services:
     )
 
 
+def database_file(settings: Settings) -> Path:
+    return settings.data_path / "podium.db"
+
+
 def open_store(settings: Settings, *, clock: Clock, rng: random.Random, metrics: Metrics) -> Store:
     """One folder, one extra, one dependency: a driver is imported only where it is used."""
     if settings.profile is Profile.EMBEDDED:
         from podium.backends.sqlite import SQLiteStore
 
-        path = settings.data_path / "podium.db"
+        path = database_file(settings)
         return SQLiteStore(path, clock=clock, queries=Queries(SQLITE, QUERIES), metrics=metrics)
     from podium.backends.postgres import PostgresStore
 
@@ -199,7 +204,6 @@ def house(services: Services) -> House:
         front=front(services.settings),
         readiness=services.readiness,
         violations=services.auditor.audit,
-        mask=REDACTOR.mask,
     )
 
 

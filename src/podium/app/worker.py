@@ -65,7 +65,11 @@ def run_worker(
 
 def _grace(stop_seconds: float | None) -> float:
     """How long running handlers may go on, if the whole process has `stop_seconds` to end."""
-    total = stop_seconds or float(os.environ.get("PODIUM_STOP_SECONDS") or STOP_SECONDS)
+    text = os.environ.get("PODIUM_STOP_SECONDS") or str(STOP_SECONDS)
+    try:
+        total = stop_seconds or float(text)
+    except ValueError:
+        raise NotConfigured(f"PODIUM_STOP_SECONDS is {text[:40]!r}; give a number") from None
     return max(total - LAST_WORDS_SECONDS, total / 2)
 
 

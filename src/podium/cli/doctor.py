@@ -23,9 +23,6 @@ REFERENCE = "docs/reference/settings.md explains each"
 @takes_settings(*SHARED, *DOOR, refuses=False)
 def doctor(
     given: Given,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also the settings that are at their default.")
-    ] = False,
     reach: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,11 +54,10 @@ def doctor(
             empty="",
         )
         shown.line("")
-        chosen = [each for each in settings if everything or each["from"] != "default"]
         shown.table(
             ["setting", "value", "from"],
-            [list(each.values()) for each in chosen],
-            empty="all settings are at their defaults; --all shows them",
+            [list(each.values()) for each in settings],
+            empty="",
         )
     failed = [each.check for each in findings if each.level is Level.FAIL]
     if failed:

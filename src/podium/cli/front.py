@@ -28,7 +28,7 @@ TOPICS = {
     "up": Topic("podium.cli.house", "Start everything in one process."),
     "server": Topic("podium.cli.house", "Serve HTTP; orchestrators beside it do the rest."),
     "orchestrator": Topic("podium.cli.house", "Turn the crank: timers, retries, retention."),
-    "worker": Topic("podium.cli.working", "Run your handlers on the work of some queues."),
+    "worker": Topic("podium.cli.worker", "Run your handlers on the work of some queues."),
     "demo": Topic("podium.cli.demo.command", "Show what Podium does on a bad day."),
     "migrate": Topic("podium.cli.house", "Bring the database up to date."),
     "doctor": Topic("podium.cli.doctor", "Find what is wrong, and say how to mend it."),

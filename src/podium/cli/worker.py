@@ -1,18 +1,37 @@
-"""`podium worker`: everything behind it is loaded when it is called, not when help is shown."""
+"""`podium worker`"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from podium.app.worker import run_worker
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-def run_worker(
-    queues: Sequence[str] = (),
-    handlers_modules: Sequence[str] = (),
-    url: str | None = None,
-    token: str | None = None,
-    concurrency: int = 8,
+@app.command()
+def worker(
+    queues: Annotated[
+        list[str] | None,
+        typer.Option("--queues", metavar="A,B", help="Take from these. Default: its handlers'."),
+    ] = None,
+    handlers: Annotated[
+        list[str] | None,
+        typer.Option("--handlers", metavar="MODULE", help="Import handlers from it; repeatable."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=1_000, help="How many items at once.")
+    ] = 8,
 ) -> int:
-    """Work until told to stop; the exit code. As a child (PODIUM_CHANNEL_FD is set) it needs no address."""
-    from podium.app.worker import run_worker as run
+    """Run your handlers on the work of some queues.
 
-    return run(queues, handlers_modules, url, token, concurrency)
+    Any number of workers may run, here or elsewhere. Ctrl-C lets it finish what it has begun.
+    """
+    return run_worker(_parts(queues), _parts(handlers), concurrency=concurrency)
+
+
+def _parts(values: list[str] | None) -> list[str]:
+    """`--queues a,b` and `--queues a --queues b` are the same."""
+    return [part.strip() for value in values or [] for part in value.split(",") if part.strip()]

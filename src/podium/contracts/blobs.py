@@ -14,7 +14,6 @@ class Words(BaseModel):
 
 class NewLink(Words):
     key: Annotated[str, Field(min_length=1, max_length=1024)]
-    method: Literal["GET", "PUT"] = "GET"
     seconds: Annotated[int, Field(ge=1, le=7 * 86_400)] = 3600
 
 

@@ -122,7 +122,7 @@ class AccessApi:
             issued.text,
             max_age=int(SESSION_SECONDS),
             httponly=True,
-            samesite="strict",
+            samesite="lax",
             secure=self._house.front.public_url.startswith("https://"),
         )
         return response

@@ -104,7 +104,8 @@ class _Lost:
     async def __call__(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         try:
-            await self._gate.identify(request, with_cookie=True)
+            caller = await self._gate.identify(request, with_cookie=True)
+            await self._gate.access.count(caller, self._gate.address(request))
         except PodiumError as refusal:
             return self._gate.answer(refusal, request)
         response = self._gate.answer(errors.from_framework(error), request)

@@ -8,7 +8,7 @@ that nobody takes a part for the whole.
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Header, Query
@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from podium.contracts import blobs as words
 from podium.contracts.scopes import Scope
+from podium.domains.access.model import Caller
 from podium.http import bodies
 from podium.http.guard import Declared, Open, get, post
 from podium.kernel.blobs import Blob, Blobs, ByteRange, LinkVerdict, signed_path, verify_link
@@ -25,6 +26,8 @@ from podium.kernel.errors import Expired, Invalid, InvalidToken
 from podium.kernel.secrets import Keyring
 
 PURPOSE = "blob-links"
+LINK = "link"
+"""Who acts, in the audit log, when a signed link is all that was shown."""
 SIGNED = Open("the signature in the link is the key")
 RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
 
@@ -45,21 +48,34 @@ class BlobsApi:
             get(path, self.fetch, needs=SIGNED, options=raw),
             Declared("HEAD", path, self.head, SIGNED, options={**raw, "include_in_schema": False}),
             Declared("PUT", path, self.put, SIGNED, bodies.ANYTHING, streams_body=True, status=201),
-            post("/api/blobs/links", self.link, needs=Scope.SUBMIT, status=201),
+            post("/api/blobs/download-links", self.link_to_fetch, needs=Scope.READ, status=201),
+            post("/api/blobs/upload-links", self.link_to_put, needs=Scope.SUBMIT, status=201),
             get("/api/blobs", self.list, needs=Scope.READ),
         ]
 
-    async def link(self, body: words.NewLink) -> words.Link:
-        """A link to fetch a blob, or to put one. It is good for anybody who has it."""
+    async def link_to_fetch(self, body: words.NewLink) -> words.Link:
+        """A link that fetches a blob. It is good for anybody who has it."""
+        blob = await self._blobs.head(body.key)
         expires_at = self._clock.now() + timedelta(seconds=body.seconds)
-        url = await self._blobs.presign(body.key, seconds=body.seconds, method=body.method)
-        if url is None:
-            if body.method == "GET":
-                await self._blobs.head(body.key)
-            secret = self._keyring.derive(PURPOSE)
-            path = signed_path(body.key, method=body.method, expires_at=expires_at, secret=secret)
-            url = self._public_url + path
-        return words.Link(url=url, method=body.method, expires_at=expires_at)
+        if blob.expire_at is not None:
+            expires_at = min(expires_at, blob.expire_at)
+        url = await self._blobs.presign(body.key, seconds=body.seconds, method="GET")
+        return words.Link(
+            url=url or self._signed(body.key, "GET", expires_at),
+            method="GET",
+            expires_at=expires_at,
+        )
+
+    async def link_to_put(self, body: words.NewLink) -> words.Link:
+        """A link that puts a blob, through us: what is kept was counted and hashed."""
+        expires_at = self._clock.now() + timedelta(seconds=body.seconds)
+        url = self._signed(body.key, "PUT", expires_at)
+        return words.Link(url=url, method="PUT", expires_at=expires_at)
+
+    def _signed(self, key: str, method: str, expires_at: datetime) -> str:
+        secret = self._keyring.derive(PURPOSE)
+        path = signed_path(key, method=method, expires_at=expires_at, secret=secret)
+        return self._public_url + path
 
     async def list(
         self,
@@ -103,6 +119,7 @@ class BlobsApi:
     ) -> words.BlobShown:
         """Store a blob. A key is written once: the same bytes again are welcome, others are refused."""
         self._refuse_link(key, request.method, expires, signature)
+        request.scope["podium.caller"] = Caller(LINK, frozenset())
         content_type = request.headers.get("content-type", "application/octet-stream")
         blob = await self._blobs.put(key, request.stream(), content_type=content_type)
         return _shown(blob)

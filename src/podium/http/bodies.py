@@ -34,12 +34,19 @@ NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 async def read(
-    request: Request, bytes_max: int, *, on_part: Callable[[int], None] = lambda size: None
+    request: Request,
+    bytes_max: int,
+    *,
+    expect: Callable[[int], None] = lambda size: None,
+    on_part: Callable[[int], None] = lambda size: None,
 ) -> bytes:
-    """The whole body, or TooLarge before more than `bytes_max` of it was kept. `on_part` may refuse too."""
+    """The whole body, or TooLarge before more than `bytes_max` of it was kept. `expect`, told how large it
+    says it is, and `on_part` may refuse too."""
     declared = request.headers.get("content-length")
-    if declared is not None and declared.isdigit() and int(declared) > bytes_max:
-        raise _too_large(bytes_max)
+    if declared is not None and declared.isdigit():
+        if int(declared) > bytes_max:
+            raise _too_large(bytes_max)
+        expect(int(declared))
     parts: list[bytes] = []
     size = 0
     try:

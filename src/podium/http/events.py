@@ -27,7 +27,7 @@ from podium.http.house import House
 from podium.http.hub import Hub, Overflow, Stream
 from podium.http.load import load_of
 from podium.http.work import journal_line
-from podium.kernel.errors import Invalid, PodiumError
+from podium.kernel.errors import Forbidden, Invalid, InvalidToken, PodiumError
 from podium.kernel.journal import Line, Position
 from podium.kernel.telemetry import logger
 
@@ -35,7 +35,7 @@ EVENTS = "text/event-stream"
 BEAT_SECONDS = 3.0
 """How often a quiet stream says that it lives, and asks whether its caller still may."""
 BYTES_PER_SEND_MAX = 64 * 1024
-POSITION = re.compile(r"(\d{1,19})-(\d{1,19})")
+POSITION = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 log = logger(__name__)
 
@@ -97,7 +97,8 @@ class EventsApi:
     ) -> AsyncIterator[bytes]:
         checked_at = self._house.clock.monotonic()
         try:
-            yield b": connected\n\n"
+            # With its place, so that who loses the connection now goes on from here.
+            yield b": connected\n" + _beat(stream)
             while not self._house.readiness.is_stopping:
                 lines = await stream.next(BEAT_SECONDS)
                 wanted = [line for line in lines if _is_wanted(line, kind, id)]
@@ -115,7 +116,13 @@ class EventsApi:
         now = self._house.clock.monotonic()
         if now - checked_at < BEAT_SECONDS:
             return checked_at
-        await self._gate.identify(request, with_cookie=True)
+        try:
+            await self._gate.identify(request, with_cookie=True)
+        except (InvalidToken, Forbidden):
+            raise
+        except PodiumError as error:
+            # The store is away, or somebody at this address guesses tokens: not this caller's doing.
+            log.info("a stream's caller could not be checked", error=str(error))
         return now
 
 

@@ -197,9 +197,7 @@ async def _serve(
     except PodiumError as error:
         response = gate.answer(error, request)
         if response.status_code >= 500:
-            log.error(
-                "a request failed", route=declared.path, trace_id=trace_of(request), trace=error
-            )
+            _tell(declared, request, error, response.status_code)
         _let_go(error)
     except RequestValidationError as error:
         response = gate.answer(errors.from_validation(error), request)
@@ -214,11 +212,25 @@ async def _serve(
     allowance: Allowance | None = request.scope.get("podium.allowance")
     # Who called too often was not let in: a line for each would cost the store what the limit saves.
     is_let_in = allowance is None or allowance.is_granted
-    if caller is not None and is_let_in and declared.is_audited:
+    is_change = declared.is_audited and not request.scope.get("podium.changed_nothing")
+    if caller is not None and is_let_in and is_change:
         response = await _audited(declared, gate, request, caller, response)
     _stamp(declared, gate, response, allowance)
     meter.count(response.status_code, gate.clock.monotonic() - began)
     return response
+
+
+def _tell(declared: Declared, request: Request, error: PodiumError, status: int) -> None:
+    """A mistake of ours with its trace; a store that is away in a line; a refusal under load not at all."""
+    if status == 500:
+        log.error("a request failed", route=declared.path, trace_id=trace_of(request), trace=error)
+    elif not isinstance(error, errors.Overloaded):
+        log.warning(
+            "a request was refused",
+            route=declared.path,
+            trace_id=trace_of(request),
+            error=str(error),
+        )
 
 
 def _let_go(error: Exception) -> None:
@@ -253,7 +265,7 @@ async def _take_body(declared: Declared, gate: Gate, request: Request) -> None:
     place = load_of(request)
     with place.waiting():
         bytes_max = declared.body_bytes_max or gate.body_bytes_max
-        data = await bodies.read(request, bytes_max, on_part=place.hold)
+        data = await bodies.read(request, bytes_max, expect=place.expect, on_part=place.read)
     # The framework finds the body already read, and parsed by our rules instead of its own.
     request._body = data
     if declared.takes == bodies.JSON:
@@ -320,6 +332,11 @@ def refuse_odd_target(request: Request) -> None:
     """NUL is in no name of ours, and PostgreSQL cannot even look for it."""
     if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
         raise Invalid("the address has a NUL character", field="path")
+
+
+def changed_nothing(request: Request) -> None:
+    """Said by a call that might have changed something: an idle worker asks for work all day long."""
+    request.scope["podium.changed_nothing"] = True
 
 
 def caller_of(request: Request) -> Caller:

@@ -7,11 +7,15 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
 from podium.contracts.scopes import Scope
+from podium.domains.access.repository import take
 from podium.http.guard import Declared, Open, get
 from podium.http.house import House
 from podium.kernel.errors import PodiumError
 from podium.kernel.store import Tx, now
 
+PROBED = "probe"
+BELIEVED_SECONDS = 5.0
+DOUBTED_SECONDS = 1.0
 PROBE = Open("probes have no token, and learn one word")
 
 
@@ -29,12 +33,22 @@ TEXT = {
 class HealthApi:
     def __init__(self, house: House) -> None:
         self._house = house
+        self._takes = False
+        self._asked_until = 0.0
 
     def routes(self) -> list[Declared]:
         return [
             get("/livez", self.alive, needs=PROBE),
             get("/healthz", self.healthy, needs=PROBE, options=SAID),
             get("/readyz", self.ready, needs=PROBE, options=SAID),
+            *(
+                Declared("HEAD", path, answer, PROBE, options={"include_in_schema": False})
+                for path, answer in (
+                    ("/livez", self.alive),
+                    ("/healthz", self.healthy),
+                    ("/readyz", self.ready),
+                )
+            ),
             get("/metrics", self.metrics, needs=Scope.READ, options=TEXT),
         ]
 
@@ -51,13 +65,26 @@ class HealthApi:
         readiness = self._house.readiness
         if not readiness.is_ready:
             return _said(False, "", readiness.reason)
-        return _said(await self._store_answers(), "ready", "the store does not answer")
+        return _said(await self._store_takes(), "ready", "the store takes no writes")
 
     async def metrics(self) -> Response:
         """All metrics, in the format of Prometheus."""
         return Response(
             generate_latest(self._house.metrics.registry), media_type=CONTENT_TYPE_LATEST
         )
+
+    async def _store_takes(self) -> bool:
+        """A real write, now and then: a full disk can still be read from."""
+        now = self._house.clock.monotonic()
+        if now >= self._asked_until:
+            try:
+                await self._house.store.write(take, PROBED, period_seconds=60.0, wanted=1)
+                self._takes = True
+            except PodiumError:
+                self._takes = False
+            pause = BELIEVED_SECONDS if self._takes else DOUBTED_SECONDS
+            self._asked_until = self._house.clock.monotonic() + pause
+        return self._takes
 
     async def _store_answers(self) -> bool:
         try:

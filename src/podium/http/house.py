@@ -6,7 +6,6 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from podium.contracts.scopes import Scope
 from podium.domains.access.service import Access
 from podium.kernel.clock import Clock
 from podium.kernel.ids import Ulids
@@ -58,6 +57,3 @@ class House:
     readiness: Readiness
     violations: Callable[[], Awaitable[dict[str, int]]]
     """The auditor's count, made now."""
-    mask: Callable[[str], str] = str
-    """Takes secrets out of a text."""
-    login_scopes: tuple[Scope, ...] = (Scope.ADMIN,)

@@ -31,6 +31,8 @@ MORE = 0.1
 HELD_BYTES_MAX = 64 * 1024 * 1024
 """Of bodies, all together, whose requests are not answered yet. One alone may be larger."""
 
+SMALL_BYTES = 64 * 1024
+
 
 class Load:
     def __init__(self, clock: Clock, most: int) -> None:
@@ -66,12 +68,13 @@ class Load:
 class Place:
     """One request's place among those in work."""
 
-    __slots__ = ("_clock", "_held_bytes", "_load", "_since")
+    __slots__ = ("_clock", "_held_bytes", "_load", "_read_bytes", "_since")
 
     def __init__(self, load: Load, clock: Clock) -> None:
         self._load = load
         self._clock = clock
         self._held_bytes = 0
+        self._read_bytes = 0
         self._take()
 
     @contextmanager
@@ -83,12 +86,23 @@ class Place:
         finally:
             self._take()
 
-    def hold(self, size: int) -> None:
+    def expect(self, size: int) -> None:
+        """So large its body says it is. Who comes late with a large one is refused now, and not when
+        everybody has sent the half of it."""
+        self._hold(size)
+
+    def read(self, size: int) -> None:
         """So many more bytes of its body are in memory, until it is answered."""
-        self._held_bytes += size
-        self._load.held_bytes += size
-        if self._load.held_bytes > max(HELD_BYTES_MAX, self._held_bytes):
+        self._read_bytes += size
+        if self._read_bytes > self._held_bytes:
+            self._hold(self._read_bytes - self._held_bytes)
+
+    def _hold(self, size: int) -> None:
+        mine, all_bytes = self._held_bytes + size, self._load.held_bytes + size
+        # A small one always has room: large ones that stand still must not keep everybody out.
+        if mine > SMALL_BYTES and all_bytes > max(HELD_BYTES_MAX, mine):
             raise Overloaded("too many large requests are under way; try again in a second")
+        self._held_bytes, self._load.held_bytes = mine, all_bytes
 
     def end(self) -> None:
         self._leave()

@@ -46,6 +46,7 @@ class PatientProtocol(HttpToolsProtocol):
         "limits",
         "since",
         "timer",
+        "timer_due",
         "unsent_bytes",
         "unsent_since",
         "waiting_for",
@@ -62,6 +63,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.limits = self.edge.limits
         self.timer: TimerHandle | None = None
+        self.timer_due = 0.0
         self.waiting_for: Wait | None = None
         self.since = 0.0
         self.window_bytes = 0
@@ -151,9 +153,11 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _look_at(self, when: float) -> None:
         if self.timer is not None:
-            if self.timer.when() <= when:
+            if self.timer_due <= when:
                 return
             self.timer.cancel()
+        # Noted here: what a loop returns for a moment that is now cannot always be asked when it is.
+        self.timer_due = when
         self.timer = self.loop.call_at(when, self._look)
 
     def drop_timer(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 from fastapi import Header, Path, Query
@@ -11,7 +12,7 @@ from starlette.requests import Request
 
 from podium.contracts import work as words
 from podium.contracts.scopes import Scope
-from podium.http.guard import Declared, caller_of, get, post
+from podium.http.guard import Declared, caller_of, changed_nothing, get, post
 from podium.http.house import House
 from podium.http.load import load_of
 from podium.http.pages import decode_cursor, encode_cursor
@@ -37,7 +38,7 @@ ItemId = Annotated[str, Path(min_length=1, max_length=255)]
 QueueFilter = Annotated[str | None, Query(min_length=1, max_length=255)]
 Cursor = Annotated[str | None, Query(max_length=2_000)]
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
 """How often a waiting claim looks even if nobody rang: a ring may be lost between processes."""
 
 
@@ -104,26 +105,43 @@ class WorkApi:
 
     async def claim(self, body: words.Claim, request: Request) -> words.Claimed:
         """Lease items of these queues, the most urgent first. Waits up to `wait_seconds` for some."""
-        load = load_of(request)
+        claimed = await self.take(
+            body, waiting=load_of(request).waiting, is_gone=request.is_disconnected
+        )
+        if not claimed.items:
+            changed_nothing(request)
+        return claimed
+
+    async def take(
+        self,
+        body: words.Claim,
+        *,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        is_gone: Callable[[], Awaitable[bool]] | None = None,
+    ) -> words.Claimed:
+        """As `claim`, for whoever asks. What is spent in `waiting` is no work; who `is_gone` gets nothing."""
         listener = self._store.bell.listen(*(channel(queue) for queue in body.queues))
         deadline = self._house.clock.monotonic() + body.wait_seconds
+        queues = body.queues
         try:
             while True:
-                items = await self._claim(body)
+                items = await self._claim(body, queues)
                 left = deadline - self._house.clock.monotonic()
                 if items or left <= 0 or self._house.readiness.is_stopping:
                     return words.Claimed(items=[_claimed(item) for item in items])
-                with load.waiting():
+                with waiting():
                     await listener.wait(min(left, LOOK_SECONDS))
-                if await request.is_disconnected():
+                # Many wait, and nearly always in vain: they look before they write.
+                queues = await self._store.read(self._work.waiting, body.queues)
+                if is_gone is not None and await is_gone():
                     # An item that is given to nobody is lost for the time of a lease.
                     return words.Claimed(items=[])
         finally:
             listener.close()
 
-    async def _claim(self, body: words.Claim) -> list[Claimed]:
+    async def _claim(self, body: words.Claim, queues: Sequence[str]) -> list[Claimed]:
         items: list[Claimed] = []
-        for queue in body.queues:
+        for queue in queues:
             if len(items) < body.n:
                 items += await self._store.write(
                     self._work.claim,

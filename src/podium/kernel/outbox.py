@@ -72,7 +72,7 @@ class Outbox:
 
     async def waiting(self, tx: Tx, queues: Iterable[str]) -> list[str]:
         """Those of these queues that have something to tell."""
-        return [row.queue for row in await tx.rows("outbox.waiting", queues=_listed(queues))]
+        return await self._work.waiting(tx, list(queues))
 
     async def take(self, tx: Tx, queue: str, *, holder: str, n: int) -> list[Notice]:
         """Hide up to `n` ready rows and say what to tell, the most urgent first."""

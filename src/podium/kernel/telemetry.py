@@ -7,6 +7,7 @@ and the facts as fields. What is secret is struck out of it last, when text, fac
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -160,5 +161,12 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        told = orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
-        return self._redactor.mask_json(told)
+        return self._redactor.mask_json(_json(line))
+
+
+def _json(line: dict[str, object]) -> str:
+    try:
+        return orjson.dumps(line, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        # Half a character, or a number that is too large: a line that says it in another way.
+        return json.dumps(line, default=repr, skipkeys=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Collection, Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -195,12 +195,15 @@ class Client:
 
     # Blobs -----------------------------------------------------------------------------------
 
-    async def blob_link(
-        self, key: str, *, method: Literal["GET", "PUT"] = "GET", seconds: int = 3600
-    ) -> Link:
-        """A link to fetch a blob, or to put one. It is good for anybody who has it."""
-        body = NewLink(key=key, method=method, seconds=seconds)
-        return await self._post("/api/blobs/links", body, Link)
+    async def download_link(self, key: str, *, seconds: int = 3600) -> Link:
+        """A link that fetches a blob. It is good for anybody who has it."""
+        body = NewLink(key=key, seconds=seconds)
+        return await self._post("/api/blobs/download-links", body, Link)
+
+    async def upload_link(self, key: str, *, seconds: int = 3600) -> Link:
+        """A link that puts a blob. It is good for anybody who has it."""
+        body = NewLink(key=key, seconds=seconds)
+        return await self._post("/api/blobs/upload-links", body, Link)
 
     async def blobs(self, prefix: str = "", *, cursor: str = "", limit: int = 100) -> Blobs:
         """One page of blobs, by key."""

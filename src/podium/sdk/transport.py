@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
+import ssl
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,7 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from podium.contracts.errors import Code
-from podium.sdk.errors import AnswerLost, ApiError, RateLimited, Unavailable, Unreachable, api_error
+from podium.sdk.errors import (
+    AnswerLost,
+    ApiError,
+    NotConfigured,
+    RateLimited,
+    Unavailable,
+    Unreachable,
+    api_error,
+)
 from podium.sdk.where import Place
 
 if TYPE_CHECKING:
@@ -185,6 +195,7 @@ class Transport:
                 ),
                 # A proxy from the environment has no business between a process and its own machine.
                 trust_env=not self.place.is_local,
+                verify=_certificates(),
             )
         return self._http
 
@@ -233,3 +244,12 @@ def _retry_after(text: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _certificates() -> ssl.SSLContext | bool:
+    """The system's, or those of PODIUM_CA_FILE: for a server with a certificate of its own making."""
+    file = os.environ.get("PODIUM_CA_FILE")
+    try:
+        return ssl.create_default_context(cafile=file) if file else True
+    except (OSError, ssl.SSLError) as error:
+        raise NotConfigured(f"PODIUM_CA_FILE {file} cannot be used: {error}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from podium.sdk.errors import NotConfigured
 URL_FILE = "url"
 TOKEN_FILE = "admin.token"
 DATA_DIR = "./podium-data"
+CONFIG_FILE = "podium.toml"
 READABLE_BY_OTHERS = 0o077
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -42,8 +44,8 @@ def find(
 ) -> Place:
     """NotConfigured, saying what to do, if there is nothing to go by."""
     url = url or environment.get("PODIUM_URL") or None
-    token = token or environment.get("PODIUM_TOKEN") or None
-    folder = Path(environment.get("PODIUM_DATA_DIR") or DATA_DIR)
+    token = _sendable(token or environment.get("PODIUM_TOKEN") or None)
+    folder = Path(environment.get("PODIUM_DATA_DIR") or _configured() or DATA_DIR).expanduser()
     local_url = _read(folder / URL_FILE)
     url = url or local_url
     if url is None:
@@ -55,6 +57,28 @@ def find(
     if token is None and local_url is not None and url == local_url.rstrip("/"):
         token = _read_token(folder / TOKEN_FILE)
     return Place(url, token)
+
+
+def _sendable(token: str | None) -> str | None:
+    """A token as it can be sent. What cannot be one is refused here, where nobody repeats it in an error."""
+    if token is None:
+        return None
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise NotConfigured(
+            "PODIUM_TOKEN is no token: it has spaces, line breaks or odd characters"
+        )
+    return token
+
+
+def _configured() -> str | None:
+    """Where podium.toml in this folder puts the data: who starts a server here looks for it there."""
+    text = _read(Path(CONFIG_FILE))
+    try:
+        folder = tomllib.loads(text or "").get("data_dir")
+    except tomllib.TOMLDecodeError:
+        return None
+    return folder if isinstance(folder, str) else None
 
 
 def _checked(url: str) -> str:

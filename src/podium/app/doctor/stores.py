@@ -11,7 +11,7 @@ from typing import Any
 from podium.app.doctor.report import Finding, fail, ok, warn
 from podium.app.doctor.server import Server
 from podium.app.settings import Profile, Settings
-from podium.app.wiring import ROOMS, open_blob_store, open_store
+from podium.app.wiring import ROOMS, database_file, open_blob_store, open_store
 from podium.kernel.clock import SystemClock
 from podium.kernel.errors import PodiumError, SchemaMismatch, StoreHeld
 from podium.kernel.migrate import check
@@ -102,7 +102,7 @@ def _clock(there: datetime) -> Finding:
 
 
 async def _file(settings: Settings, server: Server | None) -> Finding:
-    path = settings.data_path / "podium.db"
+    path = database_file(settings)
     if not path.exists():
         return ok("database", f"{path} is made at the first start")
     store = _store(settings)

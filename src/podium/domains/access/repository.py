@@ -64,6 +64,10 @@ async def revoke(tx: Tx, id: str) -> bool:
     return bool(await tx.rows("access.revoke", id=id))
 
 
+async def revoke_opened(tx: Tx, id: str) -> None:
+    await tx.rows("access.revoke_opened", id=id)
+
+
 class Taken(NamedTuple):
     used: int
     """By everybody in this period, this take included."""

@@ -42,35 +42,35 @@ class Access:
             if self.policy.anonymous_scopes:
                 return Caller(ANONYMOUS, self.policy.anonymous_scopes)
             raise InvalidToken
-        self.refuse_guesser(address)
+        if not self.tokens.was_recognised(text):
+            # Who is at work here already is not stopped by a neighbour who guesses.
+            self.refuse_guesser(_failures(address))
         try:
             token = await self.tokens.authenticate(text, kind)
         except InvalidToken:
-            await self.count_failure(address)
+            await self.count_failure(_failures(address))
             raise
         return Caller(token.id, token.scopes, token)
 
     async def open_session(self, code: bytes, *, address: str) -> Issued:
-        """Spend a login link's code. Wrong ones are counted as wrong tokens are."""
-        self.refuse_guesser(address)
+        """Spend a login link's code. Wrong ones are counted apart: any page can make a browser open a link."""
+        self.refuse_guesser(_codes(address))
         try:
             refuse_misshapen(code)
             return await self._store.write(self.tokens.open_session, code)
         except InvalidToken:
-            await self.count_failure(address)
+            await self.count_failure(_codes(address))
             raise
 
-    def refuse_guesser(self, address: str) -> None:
+    def refuse_guesser(self, bucket: str) -> None:
         """RateLimited, without asking anybody, while an address has guessed too often."""
-        spent = self.limits.is_spent(_failures(address))
+        spent = self.limits.is_spent(bucket)
         if spent is not None:
             raise _too_many_failures(spent)
 
-    async def count_failure(self, address: str) -> None:
+    async def count_failure(self, bucket: str) -> None:
         """One more wrong token or code. RateLimited when an address has guessed too often."""
-        allowance = await self.limits.take(
-            _failures(address), limit=self.policy.failures_max, block=1
-        )
+        allowance = await self.limits.take(bucket, limit=self.policy.failures_max, block=1)
         if not allowance.is_granted:
             raise _too_many_failures(allowance) from None
 
@@ -102,3 +102,7 @@ def _too_many_failures(allowance: Allowance) -> RateLimited:
     return RateLimited(
         "too many wrong tokens from this address", retry_after_seconds=allowance.reset_seconds
     )
+
+
+def _codes(address: str) -> str:
+    return f"codes:{address}"

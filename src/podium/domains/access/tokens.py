@@ -90,6 +90,7 @@ class Tokens:
         """False if there is no such token, or it was revoked before."""
         revoked = await repository.revoke(tx, id)
         if revoked:
+            await repository.revoke_opened(tx, id)
             await journal.append(tx, [journal.Event("token", id, "revoked", actor=actor)])
             tx.ring(CHANNEL)
         return revoked
@@ -102,7 +103,10 @@ class Tokens:
     # Browsers --------------------------------------------------------------------------------
 
     async def invite(self, tx: Tx, *, scopes: Sequence[Scope], actor: str) -> Issued:
-        """A login link's code: good for ten minutes, and once."""
+        """A login link's code: good for ten minutes, and once, and no longer than its maker's token."""
+        maker = await repository.token(tx, actor)
+        if maker is not None and maker.revoked_at is not None:
+            raise InvalidToken
         return await self._issue(
             tx,
             kind=Kind.LOGIN,
@@ -123,7 +127,8 @@ class Tokens:
             name="browser",
             scopes=login.scopes,
             valid_seconds=SESSION_SECONDS,
-            actor=login.id,
+            # Whoever revokes the token that made the link ends the session with it.
+            actor=login.created_by,
         )
 
     # Recognising -----------------------------------------------------------------------------
@@ -140,6 +145,10 @@ class Tokens:
         if believed.token.kind is not kind:
             raise InvalidToken
         return believed.token
+
+    def was_recognised(self, text: bytes) -> bool:
+        """Whether this process has seen it to be good, not long ago. It may be over by now."""
+        return decide.hashed(text) in self._believed
 
     async def _recognise(self, tx: Tx, text: bytes, kind: Kind) -> tuple[Token, float]:
         """The token, and for how many seconds it is still good by the database's clock."""

@@ -1,6 +1,5 @@
 -- What a broker must be told. The row is its own outbox: what was taken to be told is offered.
 
--- waiting --
 -- Which of these queues have something to tell. One step into the index for each.
 select queue
   from (select q.queue, (select w.rank from work w

@@ -242,6 +242,8 @@ select w.id, w.queue, w.state, w.epoch, w.attempts, w.attempts_max, w.priority, 
 -- counts --
 select queue, state, count(*) as count from work group by queue, state order by queue, state;
 
+-- waiting --
+
 -- depth --
 -- Bounded: a caller who asks on every poll must not pay for a million rows.
 select count(*) as count

@@ -210,6 +210,11 @@ def refuse_count(n: object) -> None:
 
 
 def name(field: str, value: object) -> None:
+    if field == "queue" and isinstance(value, str) and value and not value.isprintable():
+        # A queue is a bell's name too, and is shown in logs and tables.
+        raise Invalid(
+            "queue has a character that cannot be seen; use letters, digits and signs", field=field
+        )
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise Invalid(
             f"{field} must be 1 to 255 characters without control characters", field=field

@@ -32,6 +32,11 @@ class Looking:
         count: int = (await tx.rows("work.depth", queue=queue, at_most=at_most))[0].count
         return count
 
+    async def waiting(self, tx: Tx, queues: Sequence[str]) -> list[str]:
+        """Those of these queues in which something is ready: one step into the index for each."""
+        rows = await tx.rows("work.waiting", queues=[(queue,) for queue in queues])
+        return [row.queue for row in rows]
+
     async def dead_letters(
         self, tx: Tx, *, queue: str, n: int = 100, after: tuple[datetime, str] = (EPOCH, "")
     ) -> list[DeadLetter]:

@@ -13,6 +13,7 @@ create table access_tokens (
 ) strict;
 
 create index access_tokens_family on access_tokens (family) where revoked_at is null;
+create index access_tokens_opened on access_tokens (created_by) where kind <> 'token' and revoked_at is null;
 create index access_tokens_expire on access_tokens (expire_at);
 
 -- How much of a limit was given out in one period.

@@ -40,6 +40,12 @@ update access_tokens set revoked_at = podium_now()
  where id = :id and revoked_at is null
 returning id;
 
+-- revoke_opened --
+-- Login links and browser sessions live no longer than the token that made them.
+update access_tokens set revoked_at = podium_now()
+ where created_by = :id and kind <> 'token' and revoked_at is null
+returning id;
+
 -- prune_tokens --
 -- A token that is over is kept for a month, so that the audit log can still be read.
 delete from access_tokens
