@@ -86,6 +86,26 @@ async def test_c1_what_is_not_one_json_object_is_400(home: Home) -> None:
     await assert_nothing_stored(home)
 
 
+ODD_TEXTS = [
+    ("/api/work/cancel", b'{"ids":["a"],"reason":"%b"}'),
+    ("/api/work/report", b'{"failed":[{"id":"a","epoch":1,"error":"%b"}]}'),
+    ("/api/work/renew", b'{"grants":[{"id":"%b","epoch":1}]}'),
+    ("/api/work/claim", b'{"queues":["%b"],"holder":"h"}'),
+    ("/api/deadletters/replay", b'{"ids":["%b"]}'),
+    ("/api/tokens", b'{"name":"%b","scopes":["read"]}'),
+]
+
+
+async def test_c1_half_a_surrogate_and_nul_are_refused_wherever_a_text_may_stand(
+    home: Home,
+) -> None:
+    for path, body in ODD_TEXTS:
+        for odd in (b"\\ud800", b"x\\udc00y", b"\\u0000", b"a\\u0000b"):
+            answer = await send(home, body % odd, path)
+            assert answer.status == 400, (path, odd, answer.body)
+            assert answer.error["details"] == {"field": "body"}
+
+
 async def test_c2_nesting_is_refused_before_it_is_parsed(home: Home) -> None:
     for body in (
         b"[" * 100_000,

@@ -473,10 +473,13 @@ async def test_health_says_one_word(home: Home) -> None:
 async def test_without_its_store_the_server_lives_but_is_not_ready(home: Home) -> None:
     await home.store.close()
     assert (await ask(home, "GET", "/livez")).status == 200
-    for path in ("/healthz", "/readyz"):
+    for path, word in (
+        ("/healthz", "the store does not answer"),
+        ("/readyz", "the store takes no writes"),
+    ):
         answer = await ask(home, "GET", path)
         assert answer.status == 503
-        assert json.loads(answer.body) == {"status": "the store does not answer"}
+        assert json.loads(answer.body) == {"status": word}
     refused = await ask(home, "GET", "/api/queues", [bearer(home.admin)])
     assert refused.status == 503
     assert refused.error["code"] == "SERVICE_UNAVAILABLE"

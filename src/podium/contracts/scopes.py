@@ -5,7 +5,7 @@
 | admin | everything, tokens and settings included |
 | submit | hand in work, cancel it, replay what died |
 | read | look at everything but secrets |
-| worker | take work and report on it |
+| worker | take work of any queue and report on it; workers trust each other |
 | orchestrator | the jobs contract's internal side |
 | ssh-keys | be given private keys together with a job |
 """

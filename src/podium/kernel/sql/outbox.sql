@@ -1,14 +1,5 @@
 -- What a broker must be told. The row is its own outbox: what was taken to be told is offered.
 
--- Which of these queues have something to tell. One step into the index for each.
-select queue
-  from (select q.queue, (select w.rank from work w
-                          where w.queue = q.queue and w.state = 'ready'
-                          order by w.rank
-                          limit 1) as first_rank
-          from :queues(queue text) q) as looked
- where first_rank is not null;
-
 -- take --
 -- Hidden for as long as it has waited already, within limits: a backlog that nobody hears is told
 -- again less and less often. Nobody holds it yet: the epoch stays.

@@ -243,6 +243,14 @@ select w.id, w.queue, w.state, w.epoch, w.attempts, w.attempts_max, w.priority, 
 select queue, state, count(*) as count from work group by queue, state order by queue, state;
 
 -- waiting --
+-- Which of these queues have something to take. One step into the index for each.
+select queue
+  from (select q.queue, (select w.rank from work w
+                          where w.queue = q.queue and w.state = 'ready'
+                          order by w.rank
+                          limit 1) as first_rank
+          from :queues(queue text) q) as looked
+ where first_rank is not null;
 
 -- depth --
 -- Bounded: a caller who asks on every poll must not pay for a million rows.
