@@ -69,7 +69,9 @@ async def podium(folder: Path) -> None:
     parts: list[Part] = [
         StorePart(services, migrates=True),
         *engine(services),
-        HttpPart(lambda: create_app(house(services), [route]), settings, listener),
+        HttpPart(
+            lambda: create_app(house(services), [route]), settings, listener, services.metrics
+        ),
         ReadinessPart(services.readiness),
     ]
     async with Supervisor(parts):

@@ -17,7 +17,7 @@ from podium.testing.suites.bus import Post
 from tests.worlds import NatsWorld
 
 R = TypeVar("R")
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 40.0
 
 
 @asynccontextmanager

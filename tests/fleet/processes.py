@@ -82,6 +82,8 @@ class Fleet:
         port = str(self._ports.get(name, 0))
         said = await self._start(name, ["server", "--json", "--quiet", "--port", port])
         self._ports[name] = int(said["url"].rpartition(":")[2])
+        if name in self._clients:
+            await self._clients[name].close()
         token = Path(said["token_file"]).read_text().strip()
         self._clients[name] = Client(said["url"], token)
         return self._clients[name]

@@ -10,10 +10,10 @@ import pytest
 
 from podium.contracts.scopes import Scope
 from podium.domains.access.tokens import LOGIN_SECONDS, SESSION_SECONDS
-from podium.http.guard import Open
+from podium.http.guard import Open, post
 from tests.http.calls import Header, ask, bearer
 from tests.http.conftest import MakeHome
-from tests.http.houses import Home, declared_routes, with_front, with_policy
+from tests.http.houses import Home, declared_routes, sqlite_home, with_front, with_policy
 
 POLICY = (
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
@@ -95,6 +95,17 @@ async def test_u1_a_cookie_only_looks(home: Home) -> None:
             else:
                 assert answer.status == 401, (route.method, route.path)
     assert await home.query("select id from work") == []
+
+
+async def test_u1_even_a_route_for_browsers_changes_nothing_for_a_cookie() -> None:
+    async def change() -> dict[str, bool]:
+        return {"changed": True}
+
+    more = [post("/api/form", change, needs=Scope.READ, takes=None, is_for_browsers=True)]
+    async with sqlite_home(more=more) as home:
+        session = cookie(await signed_in(home))
+        assert (await ask(home, "POST", "/api/form", [session])).status == 401
+        assert (await ask(home, "POST", "/api/form", [bearer(home.admin)])).status == 200
 
 
 async def test_u1_only_pages_are_for_browsers(home: Home) -> None:

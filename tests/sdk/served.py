@@ -44,7 +44,7 @@ async def served(data_dir: Path, port: int = 0) -> AsyncIterator[Served]:
         StorePart(services, migrates=True),
         BlobsPart(services),
         *engine(services),
-        HttpPart(lambda: http(services), settings, listener),
+        HttpPart(lambda: http(services), settings, listener, services.metrics),
         ReadinessPart(services.readiness),
     ]
     async with Supervisor(parts, grace_seconds=settings.stop_seconds):

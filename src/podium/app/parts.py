@@ -19,7 +19,7 @@ from podium.http.protocol import guarded
 from podium.http.wire import EdgeLimits
 from podium.kernel.errors import Unavailable
 from podium.kernel.migrate import check, migrate
-from podium.kernel.telemetry import logger
+from podium.kernel.telemetry import Metrics, logger
 
 BACKLOG = 2_048
 
@@ -135,14 +135,21 @@ class HttpPart:
     name = "http"
 
     def __init__(
-        self, make_app: Callable[[], ASGIApp], settings: Settings, listener: socket.socket
+        self,
+        make_app: Callable[[], ASGIApp],
+        settings: Settings,
+        listener: socket.socket,
+        metrics: Metrics,
     ) -> None:
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
                 make_app,
                 factory=True,
-                http=guarded(EdgeLimits(connections_max=settings.limits.connections_max)),
+                http=guarded(
+                    EdgeLimits(connections_max=settings.limits.connections_max),
+                    on_refused=lambda reason: metrics.http_refused.labels(reason).inc(),
+                ),
                 ws="websockets-sansio",
                 lifespan="off",
                 log_config=None,

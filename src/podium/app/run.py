@@ -85,7 +85,7 @@ async def _serve(settings: Settings, announce: Announce, *, with_engine: bool) -
         StorePart(services, migrates=settings.profile is Profile.EMBEDDED or with_engine),
         BlobsPart(services),
         *(engine(services) if with_engine else []),
-        HttpPart(lambda: http(services), settings, listener),
+        HttpPart(lambda: http(services), settings, listener, services.metrics),
         *children,
         DoorplatePart(services),
         ReadinessPart(services.readiness),
