@@ -329,6 +329,30 @@ async def test_one_follower_serves_all_streams(
         stream.close()
 
 
+async def test_a_stream_that_looked_too_early_looks_again(
+    embedded: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written between its look and its joining the others was told to them alone."""
+    shared = Hub(embedded.store)
+    before = await embedded.store.read(journal.end)
+    others = await shared.open(None)
+    assert await others.next(0.01) == []
+    await write(embedded, "in between")
+    assert len(await others.next(5.0)) == 1
+    late = await shared.open(before)
+    page = shared.page
+
+    async def too_early(after: journal.Position) -> list[journal.Line]:
+        monkeypatch.setattr(shared, "page", page)
+        return []
+
+    monkeypatch.setattr(shared, "page", too_early)
+    lines = await late.next(0.01) or await late.next(0.01)
+    assert [line.event for line in lines] == ["in between"]
+    others.close()
+    late.close()
+
+
 async def test_the_hub_goes_on_when_the_store_comes_back(
     embedded: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
