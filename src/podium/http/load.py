@@ -20,13 +20,13 @@ from starlette.requests import Request
 from podium.http.errors import Overloaded
 from podium.kernel.clock import Clock
 
-SLOW_SECONDS = 0.25
+SLOW_SECONDS = 0.1
 LEAST = 16
 """So many keep a machine busy however slow it is."""
-FIRST = 128
+FIRST = 64
 """Before anything is known."""
 CUT = 0.8
-MORE = 0.1
+MORE = 0.05
 """Per quick one: a handful of seconds from the least to hundreds."""
 HELD_BYTES_MAX = 64 * 1024 * 1024
 """Of bodies, all together, whose requests are not answered yet. One alone may be larger."""
