@@ -23,7 +23,7 @@ from podium.kernel.clock import Clock
 SLOW_SECONDS = 0.1
 LEAST = 16
 """So many keep a machine busy however slow it is."""
-FIRST = 64
+FIRST = 128
 """Before anything is known."""
 CUT = 0.8
 MORE = 0.05
